@@ -120,9 +120,22 @@ import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
-from math import inf
+from math import inf, nextafter
 from time import monotonic
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
+from typing import (
+    Any,
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    NamedTuple,
+    NoReturn,
+    Sequence,
+    Union,
+)
 
 __version__ = "0.3.0"
 
@@ -163,6 +176,9 @@ GRACE_S = 15.0              # the most between TERM and KILL (REQ-BASH-004)
 DRAIN_IDLE_S = 0.5          # of silence after the exit: `> >(sort)` wrote 86 ms late at worst
 DRAIN_TOTAL_S = 2.0         # after the shell's exit, for leftovers that go on writing
 LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
+PATIENT_S = 0.5             # for a shell to run its trap on EXIT, before its children get TERM
+FILTERS_S = 0.2             # for filters to print what they hold at the end of their input
+ASK_EVERY_S = 0.05          # between two passes over those that a stop has asked to end, at most
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
 FILL_S = 0.0005             # for the pipe of a flood to fill, before it is read again
@@ -192,6 +208,10 @@ FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
 FOLDER_CAP_FILES = 1000     # output files of a folder; with 20,000 a list took 2.8 s
 READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
+LARGE_PIPES = 16            # commands of this process, with a pipe of LARGE_PIPE_BYTES
+LARGE_PIPE_BYTES = MIB      # the most that fcntl(2) gives an ordinary user
+MEDIUM_PIPES = 48           # the commands after these, with a pipe of MEDIUM_PIPE_BYTES
+MEDIUM_PIPE_BYTES = 256 * KIB
 LIVE_BYTES = 256 * KIB      # of each stream, live output that the host has not read yet
 LEFTOVERS_NAMED = 5         # processes that a note lists by name
 MAX_JOBS = 32               # background jobs of one tool that live at once
@@ -465,20 +485,18 @@ def describe_stop(status: str, limit_s: float) -> str:
     return "cancelled" if status == "cancelled" else ""
 
 
-def describe_end(facts: Fields, before_number: str) -> str:
+def describe_end(ended: Outcome, before_number: str) -> str:
     """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
     answer. Upholds REQ-BASH-003.5, 003.6 and 003.7."""
-    stopped = describe_stop(facts["status"], facts["limit_s"])
+    stopped = describe_stop(ended.status, ended.limit_s)
     if stopped:
         return "failed: " + stopped
-    if facts["status"] != "exited":
-        return "error: " + ("lost" if facts["error"] == "lost" else facts["reason"])
-    if facts["signal"]:
-        number = facts["exit_code"] - 128
-        return "failed: signal%s %d (%s)" % (before_number, number, facts["signal"])
-    if facts["exit_code"]:
-        return "failed: exit status%s %d" % (before_number, facts["exit_code"])
-    return "completed"
+    if ended.status != "exited":
+        return "error: " + ("lost" if ended.error == "lost" else ended.reason)
+    code = ended.exit_code or 0
+    if ended.signal:
+        return "failed: signal%s %d (%s)" % (before_number, code - 128, ended.signal)
+    return "failed: exit status%s %d" % (before_number, code) if code else "completed"
 
 
 # ---- 2 Supervisor ------------------------------------------------------------------------------
@@ -832,17 +850,117 @@ def list_processes(processes: Collection[int], form: str = "pid %d %s") -> str:
     return names + (" and %d more" % more if more else "")
 
 
+# -- Records: what a host and a supervisor hand to each other
+
+
+class Plan(NamedTuple):
+    """A request to a supervisor: all that a command needs. The supervisor sees this and never a
+    profile. Paths and texts are bytes: host and supervisor may have different locales."""
+
+    text: bytes  # of the command
+    shell: Sequence[bytes]  # the words before the shell's own arguments
+    path: bytes  # where the program of the shell is looked for
+    cwd: bytes
+    cwd_required: bool  # no scratch folder stands in for the directory
+    env: Mapping[bytes, bytes] | None  # None: as in the request before
+    carries: bool  # the shell writes down what it ends with
+    limit_s: float  # after which the command is ended
+    answer_after_s: float  # after which it is a job, if it still runs; infinite: never
+    grace_s: float  # these three are those of the profile, or less
+    drain_idle_s: float
+    drain_total_s: float
+    streams: int  # pipes: one for both streams, or one for each
+    pipe_bytes: int  # the size of each; 0: as the kernel makes them
+    background: bool  # a job from the start
+    ephemeral: bool  # nothing of it outlives its host
+    wants_live: bool  # live output is asked for
+    saves: bool  # output goes to a file, if more than `limit_bytes` comes
+    limit_bytes: int
+    # Of each stream: how many bytes of its beginning and of its end are kept, and whether its
+    # newlines are counted.
+    buffer_sizes: tuple[int, int, bool]
+    folder: bytes  # where output files and records stand
+    file_prefix: str  # of their names
+
+
+class Captured(NamedTuple):
+    """What was kept of one stream, and how much there was of it."""
+
+    head: bytes
+    tail: bytes
+    total_bytes: int
+    newlines: int = 0  # counted only where lines are limited
+
+
+class Fitted(NamedTuple):
+    """A stream's text at the size a model gets to read."""
+
+    text: str
+    got_bytes: int  # what the limit was compared with
+    cut: bool
+    details: Mapping[str, Any] = {}  # what `keep_tail` tells a program of the cut
+
+
+NO_STREAM = Fitted("", 0, False)
+
+
+class Outcome(NamedTuple):
+    """How a command ended, or that it goes on, independent of the profile."""
+
+    status: str
+    exit_code: int | None = None
+    signal: str | None = None
+    error: str | None = None
+    reason: str = ""  # for `failed` and `rejected`: the sentence
+    limit_s: float = 0.0  # the limit; of a command that goes on, when it was answered
+    notes: Sequence[str] = ()
+    leftovers: Sequence[int] = ()  # numbers of processes that the answer names
+    can_kill: bool = True  # whether a number of a process means the same to a command
+    total_bytes: int = 0
+    duration_s: float = 0.0
+    problem: str = ""  # why the file with the output is incomplete or missing
+    capped: bool = False  # whether that file ends at its greatest size
+    carried: bytes = b""  # what the shell wrote down at its end
+    pid: int | None = None  # of a job, as what follows
+    command: str = ""
+    created: float = 0.0  # its beginning, on the wall clock
+    supervisor: Sequence[int] = ()  # number and start time of the process that runs it
+    at: int = -1  # the place of the completion note in the output file; -1: none yet
+    # What a supervisor sends ends here; the host adds the rest.
+    path: str | None = None  # of the file that holds the output as it arrived
+    raw: Sequence[Captured] = ()  # the streams as they came; `fit_streams` makes texts of them
+    stdout: Fitted = NO_STREAM  # or both streams
+    stderr: Fitted = NO_STREAM
+    kept: bool = False  # after the limit the command goes on as a job
+    mode: str = ""  # of the request; empty for an answer to a question about a job
+
+
+SENT_FIELDS = Outcome._fields.index("path")  # as many as a supervisor sends, from the first on
+# The fields of a job's record, by their type.
+RECORD_FIELDS: dict[Any, str] = {
+    int: "pid total_bytes at",
+    (int, float): "created duration_s limit_s",
+    str: "command status reason",
+    list: "supervisor notes",
+    (int, type(None)): "exit_code",
+    (str, type(None)): "signal error",
+}
+
+
 # -- Messages between the host and a supervisor
 #
 # From the host:
-#   a dict                       a request, the fields of a Plan
-#   an int                       how many stops were asked for; negative: and the caller leaves
-# From the supervisor, tuples:
+#   "run", fields                of a Plan
+#   "stop", count                how often a stop was asked for, in all
+#   "leave"                      the caller leaves: nobody reads an answer
+# From the supervisor:
 #   "hello", pid, start time     once, before anything else, but for a `failed` of the fork server
 #   "live", skipped, chunks      live output: how many bytes were skipped before it; each chunk with
 #                                the number of its stream
-#   "answer", facts, is_over     fields of an Outcome, and whether nothing of the command is left.
-#                                Of a job there are two: status `running`, then how it ended
+#   "answer", fields, streams, path, is_over
+#                                of an Outcome, and of a Captured for each stream; and whether
+#                                nothing of the command is left. Of a job there are two: status
+#                                `running`, then how it ended
 #   "failed", id, reason         the command was not run
 
 
@@ -886,29 +1004,6 @@ def pack(message: Any) -> bytes:
     return len(data).to_bytes(4, "little") + data
 
 
-class Plan(SimpleNamespace):
-    """A request to a supervisor: all that a command needs. The supervisor sees this and never a
-    profile. Paths and texts are bytes: host and supervisor may have different locales.
-
-    text            of the command
-    shell, path     the words before the shell's own arguments; where its program is looked for
-    cwd             the directory; `cwd_required`: no scratch folder stands in for it
-    env             the environment; None: as in the request before
-    carries         the shell writes down what it ends with
-    limit_s         after which the command is ended
-    answer_after_s  after which it is a job, if it still runs; infinite: never
-    grace_s, drain_idle_s, drain_total_s   those of the profile, or less
-    streams         pipes: one for both streams, or one for each
-    background      a job from the start
-    ephemeral       nothing of it outlives its host
-    wants_live      live output is asked for
-    saves           output goes to a file, if more than `limit_bytes` comes
-    buffer_sizes    of each stream: how many bytes of its beginning and of its end are kept, and
-                    whether its newlines are counted
-    folder          where output files and records stand; `file_prefix`: of their names
-    """
-
-
 class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total counts all. The
     last bytes are a deque of the chunks that were read, which moves no byte; small chunks are
@@ -940,23 +1035,23 @@ class OutputBuffer:
         while tail and self._held_bytes - len(tail[0]) >= self._tail_bytes:
             self._held_bytes -= len(tail.popleft())
 
-    def captured(self) -> tuple[bytes, bytes, int, int]:
-        """What is kept by now of the beginning and of the end, and the counts of bytes and of
-        newlines that came: the fields of a Captured."""
+    def captured(self) -> Captured:
+        """What is kept by now of the beginning and of the end, and the counts."""
         surplus = max(0, self._held_bytes - self._tail_bytes)
         tail = b"".join(self._tail)[surplus:]
-        return bytes(self._head), tail, self.total_bytes, self.newlines
+        return Captured(bytes(self._head), tail, self.total_bytes, self.newlines)
 
 
 class SupervisorEnd(Channel):
     """A supervisor's end. What the host does not read waits here; of live output, the only
     thing without a bound of its own, the end of each stream. Upholds REQ-BASH-016.2."""
 
-    closed = False
+    has_left = (
+        False  # nobody reads what is sent: the host has closed its end, or the caller left
+    )
+    abandoned = False  # the caller has left its call, but its host lives
+    stops = 0  # how often the host has asked to end the command, in all
     request: Plan | None = None  # the next one
-    new_stops = 0  # how often the host has asked to end the command, since the last look
-    abandoned = False  # the caller has left its call: no answer is read
-    _stops_known = 0  # all stops of the command that the host has told
     _live_sent_s = 0.0
 
     def __init__(self, end: socket.socket) -> None:
@@ -964,8 +1059,7 @@ class SupervisorEnd(Channel):
         self._live: dict[int, OutputBuffer] = {}  # by stream
 
     def take(self) -> None:
-        """Takes in what the host has sent: a request, or how often a stop was asked for; sends what
-        has waited. `closed` is set at the end of the line."""
+        """Takes in what the host has sent, and sends what has waited."""
         try:
             self.flush()
             messages = self.receive()
@@ -973,23 +1067,25 @@ class SupervisorEnd(Channel):
             return
         except OSError:
             messages = None
-        for message in messages or ():
-            if isinstance(message, int):
-                count = max(self._stops_known, abs(message))
-                self.new_stops += count - self._stops_known
-                self._stops_known = count
-                # A negative count says that the caller leaves too. As two messages, a count and
-                # then end of file, the supervisor could report in between (Exchange.abandon).
-                self.abandoned = self.abandoned or message < 0
+        for kind, *parts in messages or ():
+            if kind == "run":
+                self.request = Plan(*parts)
+            elif kind == "stop":
+                self.stops = max(self.stops, *parts)
             else:
-                self.request = Plan(**message)
-        self.closed = messages is None or self.abandoned
+                self.abandoned = True
+        self.has_left = messages is None or self.abandoned
+
+    def take_request(self) -> Plan | None:
+        """The next request, once."""
+        plan, self.request = self.request, None
+        return plan
 
     def send(self, *message: Any) -> None:
         """Sends the message, after the live output that came before. An error is ignored: the host
         may be gone."""
         if self._live:
-            tails = [(stream, buffer.captured()[1]) for stream, buffer in self._live.items()]
+            tails = [(stream, buffer.captured().tail) for stream, buffer in self._live.items()]
             total = sum(buffer.total_bytes for buffer in self._live.values())
             skipped = total - sum(len(tail) for _, tail in tails)
             self.unsent += pack(("live", skipped, tails))
@@ -1001,7 +1097,7 @@ class SupervisorEnd(Channel):
 
     def close_if_left(self) -> None:
         """Closes the line if the host has left: its caller may wait for that."""
-        if self.closed:
+        if self.has_left:
             self.socket.close()
 
     def add_live(self, chunk: bytes, stream: int) -> None:
@@ -1040,6 +1136,7 @@ class Output:
 
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
+        self._is_live = plan.wants_live
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
         # None: the bytes go to a file, or are not saved.
@@ -1053,6 +1150,11 @@ class Output:
             writers.append(writer)
             self.pipes[reader] = stream
             os.set_blocking(reader, False)
+            # A large pipe: node gives up what does not fit when it exits. A user has 64 MiB of
+            # pipes in all (pipe(7)); beyond that a pipe stays as it is.
+            if self._plan.pipe_bytes:
+                with suppress(OSError):
+                    fcntl.fcntl(reader, _F_SETPIPE_SZ, self._plan.pipe_bytes)
             if len(self._plan.shell) > 1:  # a shell of another user may open /dev/stderr again
                 with suppress(OSError):
                     os.fchmod(writer, 0o666)
@@ -1063,26 +1165,17 @@ class Output:
         flood must not keep the supervisor from looking elsewhere."""
         stream, most = self.pipes[reader], MIB
         buffer = self.buffers[stream]
-        is_flood = buffer.total_bytes > MIB
-        if is_flood:
-            # A flood gets the largest pipe, and nothing else does: a user has 64 MiB of pipes in
-            # all (pipe(7)). Where these are used up the pipe stays as it is.
-            with suppress(OSError):
-                fcntl.fcntl(reader, _F_SETPIPE_SZ, MIB)
         while most > 0:
             try:
                 chunk = os.read(reader, READ_BYTES)
             except BlockingIOError:
-                # A read of 8 KiB costs as much as one of 64.
-                if is_flood and most > MIB - 2 * READ_BYTES:
-                    time.sleep(FILL_S)
-                return
+                return self._let_fill(buffer.total_bytes, MIB - most)
             self.last_s = monotonic()
             if not chunk:
                 return self._close_pipe(reader)
             most -= len(chunk)
             buffer.add(chunk)
-            if self._plan.wants_live:
+            if self._is_live:
                 self._supervisor.line.add_live(chunk, stream)
             if self._pending is None:
                 self._write(chunk)
@@ -1093,10 +1186,23 @@ class Output:
                     self.save()
                 self._pending = None
 
+    def _let_fill(self, total_bytes: int, just_read: int) -> None:
+        """Gives a flood time to fill its pipe: a read of 8 KiB costs as much as one of 64."""
+        if total_bytes > MIB and just_read < 2 * READ_BYTES:
+            time.sleep(FILL_S)
+
     def _close_pipe(self, reader: int) -> None:
         del self.pipes[reader]
         self._supervisor.selector.unregister(reader)
         os.close(reader)
+
+    def end_live(self) -> None:
+        """The call is over: no live output any more."""
+        self._is_live = False
+
+    def total_bytes(self) -> int:
+        """How many bytes have come, of all streams."""
+        return sum(buffer.total_bytes for buffer in self.buffers)
 
     def read_all(self) -> None:
         """Reads what is in the pipes now."""
@@ -1147,13 +1253,15 @@ class Output:
             reason = "no file for the job could be made: " + _reason(problem)
             raise SpawnError("spawn_failed", reason)
 
-    def write_record(self, facts: Fields) -> None:
+    def write_record(self, known: Outcome) -> None:
         """Writes down what is known by now, if there is a record; blanks keep the room."""
         if self._record < 0:
             return
         import json  # here, because most supervisors run no job
 
-        text = json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
+        names = " ".join(RECORD_FIELDS.values()).split()
+        fields = {name: getattr(known, name) for name in names}
+        text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
         with suppress(OSError):
             os.pwrite(self._record, text.ljust(RECORD_ROOM), 0)
 
@@ -1359,13 +1467,15 @@ class Shell:
         except OSError:
             return False
 
-    def terminate(self) -> None:
-        """Asks everything of the command to end. TERM before CONT: a stopped process must find
-        the TERM waiting when it wakes. Upholds REQ-BASH-004.4 and 004.5."""
+    def terminate(self, steps: Steps) -> None:
+        """Asks everything of the command to end that the steps of a stop have not. TERM before
+        CONT: a stopped process must find the TERM waiting when it wakes. Upholds REQ-BASH-004.4
+        and 004.5."""
         processes = descendants()
+        left = {pid: group for pid, group in processes.items() if steps.spares([pid])}
         for number in (signal.SIGTERM, signal.SIGCONT):
-            reached = self.signal_group(number)
-            for pid, group in processes.items():
+            reached = len(left) == len(processes) and self.signal_group(number)
+            for pid, group in left.items():
                 if group != self.popen.pid or not reached:
                     _signal(pid, number)
 
@@ -1404,40 +1514,510 @@ def leftover_notes(command: Command) -> list[str]:
     return [NOTE_LEFTOVER.format(named=list_processes(left), stop=stop, more=more)]
 
 
-class Command:
-    """One command, in the phases that stand at the head of this section."""
+# -- How a stop asks a command to end
+#
+# A program that gets TERM loses what it holds back: Python its buffered lines, pytest the failures
+# that it has not reported, `tail` all that it has read. So a stop goes in steps. What is ended by
+# INT as at a terminal gets INT, a filter gets the end of its input, and all else gets TERM at once.
+# No step may let the command go on: the shell must not take the next line, and nobody may take half
+# an input for the whole. Each rule below names the case that failed without it.
 
-    exited_s = 0.0  # when the shell ended; 0: it runs
-    childless = False  # no descendant lives: waitpid(2) said ECHILD
+_INT, _TERM = (
+    1 << signal.SIGINT - 1,
+    1 << signal.SIGTERM - 1,
+)  # in the masks of proc_pid_status(5)
+# By the name of the file: of a script that is run by its first line, /proc/PID/comm has the name of
+# the script, and bash that survives an INT of its child goes on with the next line.
+SHELLS = frozenset("sh bash rbash dash ash zsh ksh mksh fish csh tcsh busybox".split())
+# They print at the end of their input what they hold, and act on nothing.
+FILTERS = frozenset(
+    "head tail grep sort uniq wc tee cat sed awk gawk mawk cut tr jq column nl tac fold fmt rev "
+    "paste md5sum sha1sum sha256sum".split()
+)
+# Programs that stop at INT also while they read commands or data from a pipe. Others take the end
+# of it, which a stop brings about, for the end of a whole input, or go on with the next line of it:
+# `xargs rm`, `node -i`, bc, sftp.
+PIPE_READERS = frozenset("python pypy psql".split())
+
+
+class Process(NamedTuple):
+    """What a stop looks at in one process."""
+
+    parent: int
+    program: str = ""  # the name of its file, without a version
+    words: Sequence[bytes] = ()  # its arguments
+    caught: int = 0  # signals that it handles and does not block
+    ignored: int = 0
+    reads: str = (
+        ""  # what its standard input is: "file", "pipe", "live pipe" (can be written to)
+    )
+
+
+def look_at(pid: int) -> Process:
+    """Looks at a process. What cannot be read is empty, and such a process gets TERM."""
+    lines = _of_process(pid, "status").split(b"\n")
+    known = dict(line.split(b":\t", 1) for line in lines if b":\t" in line)
+    blocked, ignored, caught = (
+        int(known.get(name, b"0"), 16) for name in (b"SigBlk", b"SigIgn", b"SigCgt")
+    )
+    folder, program, reads = "%s/%d/" % (PROC, pid), "", ""
+    with suppress(OSError):  # of another user, or gone
+        program = os.path.basename(os.readlink(folder + "exe"))
+        mode = os.stat(folder + "fd/0").st_mode
+        if stat.S_ISFIFO(mode):
+            reads = "live pipe" if _has_writer(folder + "fd/0") else "pipe"
+        elif stat.S_ISREG(mode):
+            reads = "file"
+    return Process(
+        int(known.get(b"PPid", b"0")),
+        program.partition(" ")[0]
+        .partition("-")[0]
+        .rstrip("0123456789."),  # bash-5.2, python3.11
+        _of_process(pid, "cmdline").split(b"\0"),
+        caught & ~blocked,
+        ignored,
+        reads,
+    )
+
+
+def _has_writer(pipe: str) -> bool:
+    """True for a pipe that can still be written to. Bash 5.1 and later gives a small here-document
+    as a pipe that nobody writes to any more."""
+    fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    poller = select.poll()
+    poller.register(fd, 0)
+    ended = poller.poll(0)  # POLLHUP alone is reported without being asked for
+    os.close(fd)
+    return not ended
+
+
+def ends_at_interrupt(seen: Process) -> bool:
+    """True for a process that may get INT in place of TERM."""
+    name, is_python = seen.program, seen.program in ("python", "pypy")
+    if not seen.caught & _INT or seen.ignored & _TERM or name in SHELLS:
+        return False
+    # Python handles INT by itself: where the program has a handler of TERM, it wants that.
+    if is_python and seen.caught & _TERM:
+        return False
+    if seen.reads == "file":  # `python3 -i <steps`: the next line would run
+        return False
+    return not seen.reads or (name in PIPE_READERS and not (is_python and b"-i" in seen.words))
+
+
+class Steps:
+    """Whom a stop asks to end, and by what: processes in, signals out, no I/O. Each process gets
+    each signal once."""
+
+    def __init__(self) -> None:
+        self._sent: dict[int, int] = {}  # the signal that a process has got; 0: none yet
+        self._seen: dict[int, Process] = {}
+        self._filters: set[int] = set()  # those of the beginning
+        self._passes = 0
+
+    def is_new(self, pid: int) -> bool:
+        """True for a process that the next pass has to look at."""
+        return not self._sent.get(pid) and pid not in self._filters
+
+    def spares(self, living: Collection[int]) -> bool:
+        """True while a process is asked by less than TERM."""
+        return any(self._sent.get(pid) != signal.SIGTERM for pid in living)
+
+    def leaves_filters(self, living: Collection[int]) -> bool:
+        """True where filters alone are left."""
+        return self._filters.issuperset(living)
+
+    def choose(
+        self, living: Iterable[int], looked: Mapping[int, Process], patient: bool, last: bool
+    ) -> dict[int, int]:
+        """One pass: the signals that are due, in the order in which they are to be sent. `living`:
+        parents before their children. `looked`: those of them that are new. `patient`: a process
+        may still wait for its parent to end. `last`: TERM for all that is no filter."""
+        self._passes += 1
+        self._seen.update(looked)
+        if self._passes == 1:
+            parents = {seen.parent for seen in looked.values()}
+            self._filters = {
+                pid
+                for pid, seen in looked.items()
+                if seen.program in FILTERS and seen.reads == "live pipe" and pid not in parents
+            }
+        due: dict[int, int] = {}
+        for pid in self._in_order(living):
+            if pid in self._filters or self._sent.get(pid) == signal.SIGTERM:
+                continue
+            number = signal.SIGTERM if last else self._choose_one(pid, patient)
+            if number != self._sent.get(pid, -1) and number:
+                due[pid] = number
+            self._sent[pid] = number
+        return due
+
+    def _in_order(self, living: Iterable[int]) -> Iterator[int]:
+        """Parents before their children, and of siblings the later ones first, with all that is
+        below them: a pipe's reader is asked before its writer ends, and so before it reads the end
+        of half an input."""
+        below: dict[int, list[int]] = {}
+        pids = set(living)
+        for pid in living:
+            parent = self._seen[pid].parent
+            below.setdefault(parent if parent in pids else 0, []).append(pid)
+        waiting = [0]
+        while waiting:
+            pid = waiting.pop()
+            if pid:
+                yield pid
+            waiting += below.get(pid, ())
+
+    def _choose_one(self, pid: int, patient: bool) -> int:
+        """INT, TERM, or 0 where the process has to wait."""
+        sent, seen = self._sent.get(pid), self._seen[pid]
+        if sent == signal.SIGINT:
+            return sent
+        # What appears during the steps was started by something that went on.
+        if (sent is None and self._passes > 1) or not ends_at_interrupt(seen):
+            return signal.SIGTERM
+        above = self._sent.get(seen.parent)
+        if above is None or seen.parent not in self._seen:
+            return signal.SIGINT
+        parent = self._seen[seen.parent]
+        if above == signal.SIGINT:
+            # A worker of a pool is a fork of what has got INT, and would take the next task.
+            return signal.SIGTERM if seen.words == parent.words else signal.SIGINT
+        if above and not (parent.caught | parent.ignored) & _TERM:
+            return signal.SIGINT  # the parent ends at once
+        # A trap on EXIT ends the shell, a trap on TERM does not; both are a handler of TERM.
+        return 0 if patient and not seen.reads else signal.SIGTERM
+
+
+# -- The life of a command: rules without I/O
+
+# The phases, and what moves a command from one to another.
+MOVES = {
+    "watch": {
+        "drain": "the shell has exited",
+        "ask": "a stop, or the limit",
+        "terminate": "a stop that has no steps",
+    },
+    "drain": {
+        "report": "silence, enough of it, or nothing is left",
+        "ask": "a stop, or a signal has ended the shell of a job",
+        "terminate": "a stop that has no steps",
+    },
+    "ask": {
+        "terminate": "nobody is spared any more, or nobody reads what is printed",
+        "kill": "the grace is over, or a second stop",
+        "report": "nothing is left",
+        "stay": "nothing is left of what was reported",
+    },
+    "terminate": {
+        "kill": "the grace is over, or a second stop",
+        "report": "nothing is left",
+        "stay": "nothing is left of what was reported",
+    },
+    "kill": {
+        "report": "nothing is left, or it cannot be killed",
+        "stay": "the same, of what was reported",
+    },
+    "report": {"over": "nothing is left", "stay": "something is left"},
+    "stay": {
+        "over": "nothing is left",
+        "ask": "the limit of a background command",
+        "terminate": "Job.kill, or the host of an attached command has left",
+    },
+    "over": {},
+}
+
+
+class Life:
+    """The rules by which a command lives: what has happened goes in, what is to be done comes out.
+    A life knows no clock, no process and no socket; `now` is a moment on any clock.
+
+    watch      The shell runs. The caller may be told that it goes on as a job.
+    drain      The shell has exited. Late writers get a moment.
+    ask        A stop, in its first steps: INT, TERM or the end of its input, by the rules of Steps.
+               After a third of the grace TERM for all but filters.
+    terminate  All have got TERM.
+    kill       Passes of KILL.
+    report     The command is over for its caller, who is told how it ended.
+    stay       Something goes on after the report.
+    over       Nothing of the command is left.
+
+    Who may stop it: in `watch` the limit; until the report a cancel, the end of the host if the
+    command is attached, and Job.kill if it is a job. In `stay`: the limit of a background command,
+    Job.kill, and where the command is attached its host."""
+
+    phase = "watch"
+    status = ""  # of a command that is ended before its time; the first reason counts
+    stops = 0  # all requests to end it: by the limit, cancels, Job.kill
     attached = True  # ends with its host; False too once the end of the host was seen
     known_as_job = False  # the caller has been told that it goes on as a job
-    stop_status = ""  # the status of a command that is ended before its time
-    stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
+    has_stayed = False
+    code: int | None = None  # the return code of the shell
+    exited_s = 0.0
+    _childless = False
+    _has_output = True
+    _heard_bytes = 0
+    _has_left = False
+    _host_stops = _kills = 0  # those that are counted in `stops`
+    # Of the end: when it began, and how many bytes had come by then; when passes of KILL begin, and
+    # when the next pass of `ask` is due; since when filters alone have been left.
+    _asked_s = _kill_s = _next_pass_s = _pass_every_s = _alone_s = 0.0
+    _asked_bytes = 0
+    _spares = True  # a process is asked by less than TERM
+    _skips_steps = False  # TERM to all at once: for Job.kill, and where nobody reads the answer
+
+    def __init__(self, plan: Plan, sees_tree: bool, now: float) -> None:
+        self.plan, self._sees_tree, self.started_s = plan, sees_tree, now
+        self.is_job, self._grace_s = plan.background, plan.grace_s
+        self._heard_s, self._limit_s = now, now + plan.limit_s
+        self.steps = Steps()
+
+    # What has happened
+
+    def exit(self, code: int, now: float) -> None:
+        """The shell has ended."""
+        self.code, self.exited_s = code, now
+
+    def see(self, childless: bool, has_output: bool, heard_s: float, heard_bytes: int) -> None:
+        """What is known of the processes and of the pipes: whether no descendant is left, whether a
+        pipe is open, when the last byte came, and how many have come."""
+        self._childless, self._has_output = childless, has_output
+        self._heard_s, self._heard_bytes = max(self.started_s, heard_s), heard_bytes
+
+    def count_stops(self, count: int) -> None:
+        """How often the host has asked for a stop, in all. A cancel that comes after the report of
+        a command that is no job comes too late."""
+        new, self._host_stops = count - self._host_stops, count
+        if new and (self.attached or self.is_job):
+            self._stop("cancelled", new)
+
+    def count_kills(self, count: int) -> None:
+        """How often Job.kill has asked, in all. It sets no status: a job that was killed reports
+        how its shell ended."""
+        new, self._kills = count - self._kills, count
+        if new and self.is_job:
+            self.stops += new
+            self._skips_steps = True
+
+    def leave(self) -> None:
+        """The host has left, or its caller."""
+        self._has_left = True
+
+    # What is to be done
+
+    def act(self, now: float) -> str:
+        """What is to be done next, the name of a method of Command; empty where nothing is, until
+        something happens or `due` comes."""
+        if self._has_left and self.attached:
+            self._lose_host(now)
+        while True:
+            phase = self.phase
+            action: str = getattr(self, "_" + phase)(now)
+            if action or self.phase == phase:
+                return action
+
+    def due(self, now: float) -> float:
+        """The moment at which to act if nothing happens."""
+        if self.phase == "watch":
+            return min(self._limit_s, self._answer_s())
+        if self.phase == "drain":
+            return self._quiet_s()
+        if self.phase == "ask":
+            return min(self._next_pass_s, self._kill_s)
+        if self.phase == "terminate":
+            return self._kill_s
+        return now + KILL_EVERY_S if self.phase == "kill" else self._limit_s
+
+    def is_ending(self) -> bool:
+        """True while the command is being ended."""
+        return self.phase in ("ask", "terminate", "kill")
+
+    def choose(
+        self, living: Collection[int], looked: Mapping[int, Process], now: float
+    ) -> dict[int, int]:
+        """The signals of a pass of `ask` (see Steps.choose)."""
+        patient = now < self._asked_s + min(PATIENT_S, self._grace_s / 10)
+        is_last = now >= self._asked_s + self._grace_s / 3
+        chosen = self.steps.choose(living, looked, patient, is_last)
+        self._spares = self.steps.spares(living)
+        if not self._spares and len(chosen) == len(living):
+            # Nobody is spared: one signal to the group, which no concurrent fork escapes.
+            self.steps, chosen = Steps(), {}
+        alone_s = self._alone_s or now
+        self._alone_s = alone_s if self.steps.leaves_filters(living) else 0.0
+        return chosen
+
+    # The rules, a phase each
+
+    def _watch(self, now: float) -> str:
+        if self.stops:
+            return self._begin_end(now)
+        if self.code is not None:
+            self._move("drain")
+            is_killed = self.known_as_job and self.code < 0
+            return self._begin_end(now) if is_killed else ""
+        if now >= self._answer_s():
+            self.known_as_job = self.is_job = True
+            if self.plan.background:
+                self.attached = self.plan.ephemeral
+            return "answer_as_job"
+        if now >= self._limit_s:
+            self._stop("timed_out")
+            return self._begin_end(now)
+        return ""
+
+    def _drain(self, now: float) -> str:
+        if self.stops:
+            return self._begin_end(now)
+        if self._is_over() or now >= self._quiet_s():
+            self._move("report")
+        return ""
+
+    def _ask(self, now: float) -> str:
+        if self._childless or self.stops > 1 or now >= self._kill_s:
+            return self._go_on(now)
+        filters_s = min(FILTERS_S, self._grace_s / 10)
+        is_alone = self._alone_s and now >= self._alone_s + filters_s
+        is_flood = self._heard_bytes - self._asked_bytes > MIB
+        if not self._spares or self._skips_steps or is_alone or is_flood:
+            self._move("terminate")
+            return "terminate"
+        if now < self._next_pass_s:
+            return ""
+        self._next_pass_s = now + self._pass_every_s
+        self._pass_every_s = min(2 * self._pass_every_s, ASK_EVERY_S)
+        return "ask"
+
+    def _terminate(self, now: float) -> str:
+        is_due = self._childless or self.stops > 1 or now >= self._kill_s
+        return self._go_on(now) if is_due else ""
+
+    def _kill(self, now: float) -> str:
+        if self._childless or now >= self._kill_s + UNKILLABLE_S:
+            return self._go_on(now)
+        return "kill"
+
+    def _report(self, now: float) -> str:
+        self.stops = 0
+        if self._is_over():
+            self._move("over")
+        else:
+            self.has_stayed, self.attached = True, self.plan.ephemeral
+            self._limit_s = self._limit_s if self.plan.background else inf
+            self._move("stay")
+        return "report"
+
+    def _stay(self, now: float) -> str:
+        if self._is_over():
+            self._move("over")
+        elif self.stops or now >= self._limit_s:
+            return self._begin_end(now)
+        return ""
+
+    def _over(self, now: float) -> str:
+        return ""
+
+    # What the rules have in common
+
+    def _move(self, phase: str) -> None:
+        """The one place that changes the phase. KeyError: a move that is not in the table."""
+        MOVES[self.phase][phase]
+        self.phase = phase
+
+    def _stop(self, status: str, count: int = 1) -> None:
+        self.status = self.status or status
+        self.stops += count
+
+    def _lose_host(self, now: float) -> None:
+        """No caller needs the full grace, and nobody reads what is printed."""
+        self.attached, self._skips_steps = False, True
+        self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)
+        self._kill_s = min(self._kill_s, now + self._grace_s)
+        if not self.stops:
+            self._stop("cancelled")
+
+    def _begin_end(self, now: float) -> str:
+        self._asked_s, self._asked_bytes, self._kill_s = (
+            now,
+            self._heard_bytes,
+            now + self._grace_s,
+        )
+        self._next_pass_s, self._pass_every_s, self._spares = now, KILL_EVERY_S, True
+        self.steps = Steps()
+        if self._sees_tree and self._grace_s > 0 and not self._skips_steps:
+            self._move("ask")
+            return ""
+        self._move("terminate")
+        return "terminate"
+
+    def _go_on(self, now: float) -> str:
+        """From a phase that ends the command to the next one."""
+        if not self._childless and self.phase != "kill":
+            self._kill_s = now
+            self._move("kill")
+            return "kill"
+        self._has_output = False  # `end_output` closes the pipes
+        if self.has_stayed:
+            self.stops, self._limit_s = 0, inf
+        self._move("stay" if self.has_stayed else "report")
+        return "end_output"
+
+    def _is_over(self) -> bool:
+        """True once no process of the command is left, nor another one that holds its output."""
+        return self._childless and not self._has_output
+
+    def _answer_s(self) -> float:
+        plan = self.plan
+        never = self.known_as_job or plan.answer_after_s >= plan.limit_s
+        return inf if never else self.started_s + plan.answer_after_s
+
+    def _quiet_s(self) -> float:
+        """When the drain is over, if nothing more comes."""
+        quiet_s = max(self._heard_s, self.exited_s)
+        if not self._has_output:
+            return quiet_s + LEAVING_S
+        longest_s = self.exited_s + self.plan.drain_total_s
+        return min(quiet_s + self.plan.drain_idle_s, longest_s)
+
+
+class Command:
+    """One command: does what its life says, and tells it what has happened."""
 
     def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
         self.supervisor, self.line, self.plan = supervisor, supervisor.line, plan
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor)
-        self.created, self.started_s = time.time(), monotonic()
-        self.is_job, self.grace_s = plan.background, plan.grace_s
+        self.created = time.time()
+        self.life = Life(plan, SEES_TREE, monotonic())
         self.leftovers: dict[int, int] = {}  # what goes on after the report: numbers and groups
 
-    def run(self) -> None:
-        """Returns when nothing of the command is left."""
+    def run(self) -> bool:
+        """Returns when nothing of the command is left; True if nothing was at its report."""
+        life = self.life
         try:
             self.start()
-            if not self.watch() or not self.drain():  # True: it ended by itself
-                self.end()
-            self.report()
-            if not self.is_over():
-                self.stay()
-                self.line.closed = True  # the supervisor ends, and the host reads end of file
+            now = monotonic()
+            while True:
+                self.look()
+                while action := life.act(now):
+                    getattr(self, action)()
+                    if action == "kill":
+                        break  # and look whom it has killed
+                if life.phase == "over":
+                    break
+                before_s = monotonic()
+                due_s = life.due(before_s)
+                self.wait(due_s)
+                # What has come by a limit goes before it: a moment is due once it has passed before
+                # the events were looked at.
+                is_due = before_s >= due_s
+                now = before_s if is_due else min(monotonic(), nextafter(due_s, 0.0))
         except SpawnError as problem:
             self.output.discard()
             self.line.send("failed", *problem.args)
         finally:
             self.output.close()
             self.shell.close()
+        return not life.has_stayed
 
     def start(self) -> None:
         """Spawns the shell. Raises SpawnError. Upholds REQ-BASH-007.4."""
@@ -1454,208 +2034,150 @@ class Command:
             raise SpawnError("spawn_failed", reason)
         finally:
             _close(*writers)
-        self.output.write_record(self.facts())
+        self.output.write_record(self.describe())
 
-    def watch(self) -> bool:
-        """Waits for the end of the shell; False if the command is to be ended. So is a job
-        whose shell was ended by a signal from elsewhere. Upholds REQ-BASH-002.3 and 003.21."""
-        plan = self.plan
-        if plan.answer_after_s < plan.limit_s and self.runs_for(plan.answer_after_s):
-            self.answer_as_job()
-        if self.runs_for(plan.limit_s):
-            self.request_stop("timed_out")
-        return not self.stops and not (self.known_as_job and self.shell.popen.returncode < 0)
+    def wait(self, until: float) -> None:
+        """Waits until something happens, at the longest until a moment on the monotonic clock."""
+        if self.life.is_ending() and not SEES_TREE:
+            until = min(until, monotonic() + REAP_EVERY_S)
+        self.supervisor.turn(until)
 
-    def runs_for(self, seconds: float) -> bool:
-        """True if the shell runs, and no stop was asked for, so many seconds after the start. A
-        stop or an exit that has come by then goes before."""
-        until, is_due = self.started_s + seconds, False
-        while not self.exited_s and not self.stops and not is_due:
-            is_due = monotonic() >= until
-            self.turn(until)
-        return not self.exited_s and not self.stops
+    def look(self) -> None:
+        """Tells the life what has happened: stops, the host, ended processes, output."""
+        life, popen = self.life, self.shell.popen
+        life.count_stops(self.line.stops)
+        life.count_kills(self.supervisor.kills)
+        if self.line.has_left:
+            life.leave()
+        ended, childless = _reap()
+        if popen.pid in ended and life.code is None:
+            # _reap has taken the status, so Popen cannot ask for it any more.
+            popen.returncode = os.waitstatus_to_exitcode(ended[popen.pid])
+            self.output.read_all()  # what the shell wrote
+            life.exit(popen.returncode, monotonic())
+        if not SEES_TREE and life.is_ending() and self.shell.signal_group(0):
+            childless = False  # the group is all that is known then
+        output = self.output
+        life.see(childless, bool(output.pipes), output.last_s, output.total_bytes())
+
+    # What a life asks for
 
     def answer_as_job(self) -> None:
-        """The caller has waited long enough: the answer goes out, and the command goes on as a
-        job; a kept command also where no record of it can be written. Upholds REQ-BASH-003.1,
-        003.2 and 003.17."""
-        self.known_as_job = self.is_job = True
-        if self.plan.background:
-            self.attached = self.plan.ephemeral
-        else:
+        """The caller has waited long enough: the answer goes out. A kept command goes on also where
+        no record of it can be written. Upholds REQ-BASH-003.1, 003.2 and 003.17."""
+        if not self.plan.background:
             with suppress(SpawnError):
                 self.output.begin_job()
-        self.output.write_record(self.facts())
+        self.output.write_record(self.describe())
         self.send_answer()
 
-    def drain(self) -> bool:
-        """Waits for the rest of the output, and for processes that are just ending; False if
-        the command is to be ended. Upholds REQ-BASH-011.1 and 011.4."""
-        while not self.stops and not self.is_over():
-            quiet_s = max(self.output.last_s, self.exited_s)
-            until = quiet_s + LEAVING_S
-            if self.output.pipes:
-                longest = self.exited_s + self.plan.drain_total_s
-                until = min(quiet_s + self.plan.drain_idle_s, longest)
-            if monotonic() >= until:
-                break
-            self.turn(until)
-        return not self.stops
+    def ask(self) -> None:
+        """A pass of the first steps of a stop."""
+        living, steps = descendants(), self.life.steps
+        looked = {pid: look_at(pid) for pid in living if steps.is_new(pid)}
+        for pid, number in self.life.choose(living, looked, monotonic()).items():
+            _signal(pid, number)
+            _signal(pid, signal.SIGCONT)
 
-    def request_stop(self, status: str, count: int = 1) -> None:
-        """Requests to end the command; the first reason counts."""
-        self.stop_status = self.stop_status or status
-        self.stops += count
+    def terminate(self) -> None:
+        """TERM to all that has not got it."""
+        self.shell.terminate(self.life.steps)
 
-    def end(self) -> None:
-        """The one function that ends a command: TERM; after the grace, or at a second stop, passes
-        of KILL, for UNKILLABLE_S at most. At ECHILD it is done, and output is read on meanwhile.
-        Upholds REQ-BASH-002.3, 002.4, 004.4, 004.5, 004.6, 015.3 and 020.4."""
-        begun_s = monotonic()
-        self.shell.terminate()
-        while not self.childless and self.stops < 2 and monotonic() < begun_s + self.grace_s:
-            self.turn(begun_s + self.grace_s)
-        kill_until = monotonic() + UNKILLABLE_S
-        while not self.childless and monotonic() < kill_until:
-            self.shell.signal_group(signal.SIGKILL)
-            _kill_below()
-            self.turn(monotonic() + KILL_EVERY_S)
-        self.output.close_pipes()  # behind what the processes wrote before they were ended
-        if not self.childless or not SEES_TREE:
-            names = list_processes(descendants())
+    def kill(self) -> None:
+        """A pass of KILL."""
+        self.shell.signal_group(signal.SIGKILL)
+        _kill_below()
+
+    def end_output(self) -> None:
+        """Takes in what the processes wrote before they were ended; names what still lives."""
+        self.output.close_pipes()
+        names = list_processes(descendants())
+        if names or not SEES_TREE:
             self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
+        if self.life.has_stayed:
+            self.line.close_if_left()
 
     def report(self) -> None:
         """Tells the host how the command ended, and writes it down if the command is a job."""
-        if not self.is_over():
-            self.attached = self.plan.ephemeral
+        life = self.life
+        if life.phase == "stay":
             self.leftovers = descendants()
-            if not self.stops and not self.is_job:
+            if not life.status and not life.is_job:
                 self.shell.notes += leftover_notes(self)
         self.shell.clear_scratch()
         if self.plan.saves and self.output.is_long_text():
             self.output.save()
-        if self.line.abandoned or (self.line.closed and not self.known_as_job):
+        if self.line.abandoned or (self.line.has_left and not life.known_as_job):
             self.output.discard()  # nobody reads the answer that names the file
-        elif self.is_job:
+        elif life.is_job:
             self.note_end()
         self.send_answer()
         self.line.close_if_left()
-
-    def is_over(self) -> bool:
-        """True once no process of the command is left, nor another one that holds its output."""
-        return self.childless and not self.output.pipes
+        self.output.end_live()
 
     def note_end(self) -> None:
         """Appends the completion note of a job. Upholds REQ-BASH-003.5, 003.6, 003.7, 003.8, 003.9,
         003.10 and 003.20."""
-        facts = self.facts()
-        how, still = describe_end(facts, ":"), list_processes(self.leftovers, "%d %s")
+        ended = self.describe()
+        how, still = describe_end(ended, ":"), list_processes(self.leftovers, "%d %s")
         note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
         self.output.append_note(note)
-        self.output.write_record(self.facts())  # with the place of the note
-        succeeded = facts["status"] == "exited" and not facts["exit_code"]
-        if not self.known_as_job and (succeeded or still):
+        self.output.write_record(self.describe())  # with the place of the note
+        succeeded = ended.status == "exited" and not ended.exit_code
+        if not self.life.known_as_job and (succeeded or still):
             # Else the first line of the answer says how the command failed.
             self.output.buffers[0].add(note.encode())
 
-    def facts(self) -> Fields:
-        """How the command stands, fields of an Outcome: what the host is told, and what the
-        record of a job says. Upholds REQ-BASH-002.6, 007.2 and 007.7."""
-        plan, status = self.plan, self.stop_status or ("exited" if self.exited_s else "running")
+    def describe(self) -> Outcome:
+        """How the command stands: what the host is told, and what the record of a job says. Upholds
+        REQ-BASH-002.6, 007.2 and 007.7."""
+        plan, life = self.plan, self.life
+        status = life.status or ("running" if life.code is None else "exited")
         error = "cwd_missing" if self.shell.scratch else None
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
-        is_end = status == "exited"
-        code, name = read_returncode(self.shell.popen.returncode) if is_end else (None, None)
-        facts: Fields = {
-            "status": status,
-            "exit_code": code,
-            "signal": name,
-            "error": error,
-            "reason": reason,
-            "limit_s": plan.limit_s,
-            "notes": self.shell.notes,
-            "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
-            "duration_s": (self.exited_s or monotonic()) - self.started_s,
+        code, name = None, None
+        if status == "exited" and life.code is not None:
+            code, name = read_returncode(life.code)
+        known = Outcome(
+            status,
+            exit_code=code,
+            signal=name,
+            error=error,
+            reason=reason,
+            limit_s=plan.limit_s,
+            notes=self.shell.notes,
             # The file of a job names them, behind its end.
-            "leftovers": [] if self.known_as_job else sorted(self.leftovers),
-            "can_kill": self.shell.can_kill(),
-        }
-        if self.is_job:
-            facts.update(
-                pid=self.shell.popen.pid,
-                command=decode(plan.text)[:COMMAND_RECORDED],
-                created=self.created,
-                supervisor=self.supervisor.identity,
-                at=self.output.note_at,
-            )
-        return facts
+            leftovers=[] if life.known_as_job else sorted(self.leftovers),
+            can_kill=self.shell.can_kill(),
+            total_bytes=self.output.total_bytes(),
+            duration_s=(life.exited_s or monotonic()) - life.started_s,
+            problem=self.output.problem,
+            capped=self.output.room < 0,
+        )
+        if not life.is_job:
+            return known
+        return known._replace(
+            pid=self.shell.popen.pid,
+            command=decode(plan.text)[:COMMAND_RECORDED],
+            created=self.created,
+            supervisor=self.supervisor.identity,
+            at=self.output.note_at,
+        )
 
     def send_answer(self) -> None:
-        """Sends the host the facts, with the raw bytes of the streams."""
-        output, facts = self.output, self.facts()
-        # A background command that was stopped before its first answer: no job, no number.
-        if self.stop_status and not self.known_as_job:
-            facts.update(pid=None, supervisor=())
-        facts.update(
-            path=os.fsencode(output.path),
-            problem=output.problem,
-            capped=output.room < 0,
-            raw=[buffer.captured() for buffer in output.buffers],
-            carried=b"" if self.stop_status else self.shell.carried(),
-        )
-        self.line.send("answer", facts, self.is_over())
-
-    def stay(self) -> None:
-        """Goes on for what is left and reads its output. Ends it at the limit of a background
-        command, when Job.kill asks, or, if it is attached, when its host leaves. What cannot be
-        ended stays a child of this supervisor, which serves no second command then. Upholds
-        REQ-BASH-003.2, 003.7, 003.15, 004.7, 011.3, 020.2, 029.1 and 029.2."""
-        until = self.started_s + self.plan.limit_s if self.plan.background else inf
-        self.stops = 0
-        self.plan.wants_live = False  # the call is over
-        while not self.is_over():
-            if self.stops or monotonic() >= until:
-                self.end()
-                self.line.close_if_left()
-                self.stops, until = 0, inf
-            else:
-                self.turn(until)
-
-    def turn(self, until: float) -> None:
-        """Waits until something happens, at the longest until a moment on the monotonic clock,
-        and takes notice of it: of output, stops, the host, ended processes. When the host has
-        left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
-        supervisor, line = self.supervisor, self.line
-        if self.stops and not SEES_TREE:
-            until = min(until, monotonic() + REAP_EVERY_S)
-        # A stop, or end of file, that was read together with the request: no event follows. What
-        # has come is looked at in this order: stops, the end of the host, ended processes.
-        if line.new_stops or (line.closed and self.attached):
-            until = 0.0
-        supervisor.turn(until)
-        stops, line.new_stops = line.new_stops, 0
-        if stops and (self.attached or self.is_job):  # else the cancel came after the report
-            self.request_stop("cancelled", stops)
-        if self.is_job:  # no status is set: a job that was killed reports how its shell ended
-            self.stops += supervisor.kills
-        supervisor.kills = 0
-        if self.attached and line.closed:
-            self.attached = False
-            self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)
-            if not self.stops:
-                self.request_stop("cancelled")
-        ended, self.childless = _reap()
-        popen = self.shell.popen
-        if popen.pid in ended and not self.exited_s:
-            # _reap has taken the status, so Popen cannot ask for it any more.
-            popen.returncode = os.waitstatus_to_exitcode(ended[popen.pid])
-            self.output.read_all()  # what the shell wrote
-            self.exited_s = monotonic()
-        if not SEES_TREE and self.stops and self.shell.signal_group(0):
-            self.childless = False  # the group is all that is known then
+        """Sends the host how the command stands, with the raw bytes of the streams."""
+        known, life = self.describe(), self.life
+        if not life.status:
+            known = known._replace(carried=self.shell.carried())
+        elif not life.known_as_job:
+            # A background command that was stopped before its first answer: no job, no number.
+            known = known._replace(pid=None, supervisor=())
+        streams = [tuple(buffer.captured()) for buffer in self.output.buffers]
+        path = os.fsencode(self.output.path)
+        is_over = life.phase == "over"
+        self.line.send("answer", known[:SENT_FIELDS], streams, path, is_over)
 
 
 # -- The processes: a supervisor, and the fork server that forks it
@@ -1729,17 +2251,18 @@ class Supervisor(Loop):
         """Runs commands until there is a reason to end."""
         self.line.send("hello", *self.identity)
         until = monotonic() + IDLE_S
-        while not self.line.closed and monotonic() < until:
+        while not self.line.has_left and monotonic() < until:
             if self.line.request is None:
                 self.turn(until)
-            plan, self.line.request = self.line.request, None
+            plan = self.line.take_request()
             if plan is not None:
                 self.kills = 0
                 source = self.line.fds.pop(0) if self.line.fds else subprocess.DEVNULL
                 if plan.env is not None:  # and kept for the next request
                     os.environb.clear()
                     os.environb.update(plan.env)
-                Command(self, plan, source).run()
+                if not Command(self, plan, source).run():
+                    return
             if plan is not None or self.line.unsent:  # the host has not read the last answer
                 until = monotonic() + IDLE_S
 
@@ -1748,14 +2271,14 @@ class Supervisor(Loop):
         sends live output in time."""
         now = monotonic()
         until = min(until, self.line.send_live(now))
-        if not self.line.closed:
+        if not self.line.has_left:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
             self.selector.modify(self.line.socket, events, self._hear)
         self.wait(min(max(0.0, until - now), 3600.0))  # poll(2) takes 24 days at most
 
     def _hear(self, _: int) -> None:
         self.line.take()
-        if self.line.closed:
+        if self.line.has_left:
             self.selector.unregister(self.line.socket)
 
 
@@ -1875,19 +2398,6 @@ import threading
 import weakref
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import (
-    Any,
-    Callable,
-    Collection,
-    Container,
-    Iterable,
-    Iterator,
-    Mapping,
-    NamedTuple,
-    NoReturn,
-    Sequence,
-    Union,
-)
 
 
 class OnTimeout(Enum):
@@ -1940,57 +2450,6 @@ Fields = dict[str, Any]  # names with values: of a record, of an answer, of a de
 OnText = Callable[[str], object]  # takes live output, or a command that is to be confirmed
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
 OnCall = Callable[[object, "Result"], object]  # takes what was sent, and the answer
-
-
-class Captured(NamedTuple):
-    """What was kept of one stream, and how much there was of it."""
-
-    head: bytes
-    tail: bytes
-    total_bytes: int
-    newlines: int = 0  # counted only where lines are limited
-
-
-class Fitted(NamedTuple):
-    """A stream's text at the size a model gets to read."""
-
-    text: str
-    got_bytes: int  # what the limit was compared with
-    cut: bool
-    details: Mapping[str, Any] = {}  # what `keep_tail` tells a program of the cut
-
-
-NO_STREAM = Fitted("", 0, False)
-
-
-class Outcome(NamedTuple):
-    """How a command ended, or that it goes on, independent of the profile."""
-
-    status: str
-    exit_code: int | None = None
-    signal: str | None = None
-    error: str | None = None
-    reason: str = ""  # for `failed` and `rejected`: the sentence
-    limit_s: float = 0.0  # the limit; of a command that goes on, when it was answered
-    kept: bool = False  # after that limit the command goes on as a job
-    stdout: Fitted = NO_STREAM  # or both streams
-    stderr: Fitted = NO_STREAM
-    total_bytes: int = 0
-    path: str | None = None  # of the file that holds the output as it arrived
-    problem: str = ""  # why that file is incomplete or missing
-    capped: bool = False  # whether that file ends at its greatest size
-    notes: Sequence[str] = ()
-    leftovers: Sequence[int] = ()  # numbers of processes that the answer names
-    can_kill: bool = True  # whether a number of a process means the same to a command
-    duration_s: float = 0.0
-    pid: int | None = None  # of a job
-    command: str = ""
-    mode: str = ""  # of the request; empty for an answer to a question about a job
-    carried: bytes = b""  # what the shell wrote down at its end
-    created: float = 0.0  # of a job, as what follows: its beginning, on the wall clock
-    supervisor: Sequence[int] = ()  # number and start time of the process that runs it
-    at: int = -1  # the place of the completion note in the output file; -1: none yet
-    raw: Sequence[Captured] = ()  # the streams as they came; `fit_streams` makes texts of them
 
 
 def rejected(error: str, reason: str) -> Outcome:
@@ -2392,7 +2851,7 @@ def job_lines(outcome: Outcome) -> list[str]:
 def ended_note(path: str, outcome: Outcome) -> str:
     """The note with which the next answer of a tool tells that a job has ended. Upholds
     REQ-BASH-027.1."""
-    how = describe_end(outcome._asdict(), "")
+    how = describe_end(outcome, "")
     if outcome.status != "timed_out":
         passed_s = outcome.duration_s
         how += " after " + format_seconds(round(passed_s, 1 if passed_s < 1 else 0))
@@ -3334,24 +3793,13 @@ def next_start(carried: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     return Start(rest[0][:-1], env, carried)
 
 
-# The fields of a record, by their type.
-_RECORD_FIELDS: dict[Any, str] = {
-    int: "pid total_bytes at",
-    (int, float): "created duration_s limit_s",
-    str: "command status reason",
-    list: "supervisor notes",
-    (int, type(None)): "exit_code",
-    (str, type(None)): "signal error",
-}
-
-
 def job_record(said: object) -> Outcome | None:
     """What the JSON of a record says; None where a field is missing or not of its type: another
     program may have written it. Upholds REQ-BASH-003.14."""
     if not isinstance(said, dict):
         return None
     known: Fields = {}
-    for wanted, names in _RECORD_FIELDS.items():
+    for wanted, names in RECORD_FIELDS.items():
         for name in names.split():
             known[name] = said.get(name)
             if not isinstance(known[name], wanted):
@@ -3495,6 +3943,7 @@ class HostEnd(Channel):
         super().__init__(end)
         self.supervisor_pid = 0  # once its first message has come
         self.sent_env: object = None  # the mapping that was sent last: it is not sent again
+        self.stops_sent = 0  # the count that the supervisor knows of
         self._messages: deque[tuple[Any, ...]] = deque()
 
     def wait_for(self, to_read: bool, until: float) -> bool:
@@ -3511,10 +3960,12 @@ class HostEnd(Channel):
         poller.register(fd, select.POLLIN if to_read else select.POLLOUT)
         return bool(poller.poll(1000 * wait_s))
 
-    def ask(self, request: Fields, fds: Sequence[int]) -> None:
+    def ask(self, plan: Plan, fds: Sequence[int]) -> None:
         """Sends the whole request. Raises NotRun where it was not read in time."""
         until = monotonic() + ACCEPT_S
-        self.unsent += pack(request)
+        is_known = self.sent_env is plan.env
+        self.sent_env = plan.env
+        self.unsent += pack(("run", *(plan._replace(env=None) if is_known else plan)))
         with suppress(OSError):
             if fds:
                 del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
@@ -3524,10 +3975,13 @@ class HostEnd(Channel):
         if self.unsent:
             raise NotRun("no supervisor answered")
 
-    def send_stops(self, count: int) -> None:
-        """Sends how often a stop was asked for, from any thread: in one piece, or not at all."""
+    def send_stops(self, count: int, leaves: bool = False) -> None:
+        """Sends how often a stop was asked for, from any thread: in one piece, or not at all.
+        `leaves`: and that nobody will read an answer, in the same piece, so that the supervisor
+        does not report in between."""
+        self.stops_sent = count
         with suppress(OSError):
-            self.socket.send(pack(count))
+            self.socket.send(pack(("stop", count)) + (pack(("leave",)) if leaves else b""))
 
     def shut(self) -> None:
         """Says that the host has left; what comes can still be read."""
@@ -3578,6 +4032,7 @@ class Engine:
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[HostEnd] = []
         self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self.live: set[Exchange] = set()  # that are not over
 
     def _socketpair(self) -> tuple[socket.socket, socket.socket]:
         ours, theirs = map(_above_standard, socket.socketpair())
@@ -3621,6 +4076,15 @@ class Engine:
             _fork_directly(theirs.fileno())
         return ours
 
+    def share_of_pipes(self, background: bool) -> int:
+        """The size of a command's pipe in bytes; 0: as it is. All together, with two pipes each,
+        these take less than the 64 MiB that a user has (pipe(7)). Past them another program's new
+        pipe has 8 KiB."""
+        count = len(self.live)
+        if count <= LARGE_PIPES and not background:
+            return LARGE_PIPE_BYTES
+        return MEDIUM_PIPE_BYTES if count <= LARGE_PIPES + MEDIUM_PIPES else 0
+
     def give_up(self) -> None:
         """Lets go of a fork server that has ended or brings no supervisors: the next call starts
         another one. The fork server ends with its last supervisor."""
@@ -3657,16 +4121,7 @@ os.register_at_fork(
 
 # -- One command, as its caller sees it
 #
-# Exchange sends the request and waits for the answer; Cancel, of any thread, asks it to stop. An
-# exchange is in one of four states:
-#
-#   not sent   `_is_sent` is False. A stop: the answer is `cancelled`.
-#   sent       The caller waits. A stop is sent. A supervisor that says nothing until `_gives_up_s`
-#              hangs: its line is closed.
-#   goes on    The answer was `running`, or something is left and the tool is ephemeral. The line
-#              stays, and the monitor thread of a job waits for the end. `BashTool.close` stops a
-#              command that was kept after its limit, and shuts the line of what is ephemeral.
-#   over       `_line` was given back to the engine, or closed, and is None.
+# Exchange sends the request and waits for the answer; Cancel, of any thread, asks it to stop.
 
 
 class Cancel:
@@ -3700,60 +4155,92 @@ def failed(error: str, reason: str) -> Outcome:
     return Outcome("failed", error=error, reason=reason)
 
 
+# The states of an exchange, and what moves it from one to another.
+EXCHANGE_MOVES = {
+    "new": {"sent": "the whole request was sent", "over": "nothing was run"},
+    "sent": {
+        "new": "the request was not read: another supervisor is asked",
+        "goes on": "the answer was `running`, or an ephemeral tool left something",
+        "over": "the command has ended, or was given up",
+    },
+    "goes on": {"over": "the same, as the monitor thread of the job or `close` has seen"},
+    "over": {},
+}
+
+
 class Exchange:
     """One command as the host sees it: a request, and the messages of its supervisor. The caller's
     thread waits for the answer, the monitor thread of a job for the end. Each of its tokens, in any
     thread, may ask for a stop: that of the call, and that of the tool's `close`. An answer is an
-    outcome without texts: its status is `running` where the command goes on as a job."""
+    outcome without texts: its status is `running` where the command goes on as a job.
 
+    new       Nothing was sent, or a part. After a stop the answer is `cancelled`.
+    sent      The caller waits. A stop is sent. A supervisor that says nothing for too long hangs:
+              its line is closed.
+    goes on   The line stays. `BashTool.close` stops a command that was kept after its limit, and
+              shuts the line of what is ephemeral.
+    over      The line was given back to the engine, or closed."""
+
+    state = "new"
     _line: HostEnd | None = None  # to a supervisor that has the request, or a part of it
-    _is_sent = False  # the whole request was sent: a stop may follow
-    _ends_with_line = (
-        False  # its answer has come, and what goes on is ended by closing the line
-    )
-    _stops_sent = 0  # the count that the supervisor knows of
     _gives_up_s = inf  # the moment after which no message is expected
     _path: str | None = None  # of the output file, which an answer will name
 
     def __init__(self, plan: Plan, closing: Cancel, cancel: Cancel) -> None:
         self._plan, self._closing = plan, closing
         self._tokens: Sequence[Cancel] = closing, cancel  # those that may stop the command
-        # The longest that the caller waits, but for the ending of the command.
-        self._waits_s = min(plan.answer_after_s, plan.limit_s)
-        # The longest that the ending of a command takes.
-        self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
         self._owner = os.getpid()
-        self.waiter: int | None = threading.get_ident()  # the thread that waits for messages
+        self._waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
-    def _stops_wanted(self) -> int:
+    def _move(self, state: str) -> None:
+        """The one place that changes the state, but for a move to where it is."""
+        if state != self.state:
+            EXCHANGE_MOVES[self.state][state]
+            self.state = state
+
+    @property
+    def _waits_s(self) -> float:
+        """The longest that the caller waits, but for the ending of the command."""
+        return min(self._plan.answer_after_s, self._plan.limit_s)
+
+    @property
+    def _ending_s(self) -> float:
+        """The longest that the ending of a command takes."""
+        return HOST_SLACK_S + max(self._plan.grace_s + UNKILLABLE_S, self._plan.drain_total_s)
+
+    def _ends_with_line(self) -> bool:
+        """True for what goes on and is ended by closing the line."""
+        return self.state == "goes on" and self._plan.ephemeral
+
+    def _count_stops(self) -> int:
         return sum(token.count for token in self._tokens)
 
     def send_stops(self) -> None:
         """Sends how often a stop was asked for, from any thread. Two threads may send the same
         count: it is a count, so that the supervisor does not take it for two stops."""
-        line, wanted = self._line, self._stops_wanted()
-        if line is not None and self._is_sent and self._stops_sent < wanted:
-            self._stops_sent = wanted
+        line, wanted = self._line, self._count_stops()
+        if line is not None and self.state != "new" and line.stops_sent < wanted:
             self._gives_up_s = min(self._gives_up_s, monotonic() + self._ending_s)
-            if self._ends_with_line:
+            if self._ends_with_line():
                 line.shut()
             else:
                 line.send_stops(wanted)
 
-    def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
+    def perform(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """How the command ended, or that it goes on. The caller answers an exception of this by
         `abandon`."""
         for token in self._tokens:
             token._exchanges.append(self)
-        goes_on = False
+        answer = None
+        _engine.live.add(self)
         try:
-            answer = self._run(on_live, stdin)
-            goes_on = answer.kept or self._ends_with_line
+            answer = self._try_supervisors(on_live, stdin)
             if answer.status != "running":
-                self.waiter = None
+                self._waiter = None
             return answer
         finally:
             # After the call `close` may stop what ends with this process, and nothing else may.
+            goes_on = answer is not None and (answer.kept or self._ends_with_line())
             self.obey((self._closing,) if goes_on else ())
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
@@ -3769,59 +4256,57 @@ class Exchange:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
         closed it. Upholds REQ-BASH-029.3."""
         line = self._line
-        if self._ends_with_line and self.waiter is None and line and _has_ended(line.socket):
+        is_idle = self._ends_with_line() and self._waiter is None
+        if is_idle and line is not None and _has_ended(line.socket):
             self.receive_end()
 
-    def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
+    def _try_supervisors(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
         another supervisor is asked. The fork server ends what a killed supervisor leaves.
         Upholds REQ-BASH-007.5 and 015.4."""
         why = ""
         for _ in range(REQUESTS_MOST):
-            if self._stops_wanted():
+            if self._count_stops():
                 return Outcome("cancelled")
             try:
                 self._request(stdin)
-                return self.next_answer(on_live)
+                return self.receive(on_live)
             except SpawnError as problem:
                 return failed(*problem.args)
             except LineLost as problem:
+                line, why = self._line, str(problem)
                 # ECONNRESET may also mean that the supervisor had read the request, but not the
                 # stop that followed: then the command may have run.
-                if not isinstance(problem, NotRun) or self._stops_sent:
-                    self._give_back_or_close(False)
+                if not isinstance(problem, NotRun) or (line and line.stops_sent):
+                    self._end(False)
                     return failed("status_unknown", SUPERVISOR_KILLED)
-                why = str(problem)
-            if self._line is not None and not self._line.supervisor_pid:
+            if line is not None and not line.supervisor_pid:
                 _engine.give_up()
-            self._give_back_or_close(False)
-            self._is_sent = False
+            self._let_go(False)
+            self._move("new")
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
     def _request(self, stdin: bytes | None) -> None:
         """Sends the request. Raises NotRun where it was not read, and where there is no
         supervisor; SpawnError. Upholds REQ-BASH-003.18."""
-        fields = dict(vars(self._plan))
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            line = self._line = _engine.borrow()
-            if line.sent_env is self._plan.env:
-                fields["env"] = None
-            line.sent_env = self._plan.env
-            line.ask(fields, fds)
+            self._line = _engine.borrow()
+            pipe_bytes = _engine.share_of_pipes(self._plan.background)
+            self._line.ask(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem, True))
         finally:
             _close(*fds)
-        self._is_sent = True
+        self._move("sent")
         # When the command ends at the latest. A supervisor that has not answered by then hangs, say
         # in a system call on a file system that does not answer.
         self._gives_up_s = monotonic() + self._waits_s + self._ending_s
         self.send_stops()
 
-    def next_answer(self, on_live: OnLive | None = None) -> Outcome:
+    def receive(self, on_live: OnLive | None = None) -> Outcome:
         """The next answer: that the command goes on, or how it ended. Raises LineLost."""
-        self.waiter = threading.get_ident()
+        self._waiter = threading.get_ident()
         live = LiveText(on_live)
         while (line := self._line) is not None:
             until = self._gives_up_s
@@ -3838,7 +4323,7 @@ class Exchange:
             elif kind == "live":
                 live.take(*parts)
             elif kind == "failed":
-                self._give_back_or_close(True)
+                self._end(True)
                 return failed(*parts)
             else:
                 answer = self._take_answer(*parts)
@@ -3846,85 +4331,102 @@ class Exchange:
                 return answer
         raise LineLost  # the command was given up in another thread
 
-    def _take_answer(self, facts: Fields, is_over: bool) -> Outcome:
-        self._path = os.fsdecode(facts["path"]) or None
-        facts.update(path=self._path, raw=[Captured(*stream) for stream in facts["raw"]])
-        is_job = facts["status"] == "running"
-        has_leftovers = facts["status"] == "exited" and not is_over
+    def _take_answer(
+        self, fields: Sequence[Any], streams: Sequence[Any], path: bytes, is_over: bool
+    ) -> Outcome:
+        self._path = os.fsdecode(path) or None
+        raw = [Captured(*stream) for stream in streams]
+        answer = Outcome(*fields)._replace(path=self._path, raw=raw)
+        is_job = answer.status == "running"
+        has_leftovers = answer.status == "exited" and not is_over
         if is_job:
-            facts.update(kept=not self._plan.background, limit_s=self._waits_s)
+            answer = answer._replace(kept=not self._plan.background, limit_s=self._waits_s)
         if is_job or (has_leftovers and self._plan.ephemeral):
-            # A stop that crossed the answer may have been ignored (Command.turn): so send it again.
-            self._gives_up_s, self._stops_sent = inf, 0
-            self._ends_with_line = self._plan.ephemeral
-            self.send_stops()
+            self._gives_up_s = inf
+            self._move("goes on")
+            self.send_stops()  # one that has crossed the answer now shuts an ephemeral line
         else:
-            self._give_back_or_close(is_over)
-        return Outcome(**facts)
+            self._end(is_over)
+        return answer
 
-    def _give_back_or_close(self, is_over: bool) -> None:
+    def _let_go(self, is_over: bool) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
         command: the supervisor could take the stop for one of that."""
         line, self._line = self._line, None
         if line is not None:
-            if is_over and not self._stops_wanted() and not self._stops_sent:
+            if is_over and not self._count_stops() and not line.stops_sent:
                 _engine.give_back(line)
             else:
                 line.socket.close()
+
+    def _end(self, is_over: bool) -> None:
+        self._let_go(is_over)
+        self._move("over")
+        _engine.live.discard(self)
 
     def receive_end(self) -> Outcome | None:
         """The end of a command that goes on; None where its supervisor was killed, or where
         leftovers are gone."""
         try:
-            return self.next_answer()
+            return self.receive()
         except LineLost:
-            self._give_back_or_close(False)
+            self._end(False)
             return None
         finally:
-            self.waiter = None
+            self._waiter = None
             if self._line is None:  # else leftovers of the job are held
                 self.obey(())
+
+    def start_monitor(self, receive: Callable[[], None]) -> bool:
+        """Starts the thread that receives the end: a daemon thread, for which no program waits at
+        its exit. False if none can be started. Upholds REQ-BASH-027.3."""
+        try:
+            threading.Thread(target=receive, daemon=True).start()
+            return True
+        except RuntimeError:  # the job goes on all the same
+            self._waiter = None
+            return False
 
     def _give_up(self, line: HostEnd) -> Outcome:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
         the command. Raises NotRun for a supervisor that has never answered."""
         if not line.supervisor_pid:
             raise NotRun("no supervisor answered")
-        self._give_back_or_close(False)
+        self._end(False)
         note = NOTE_HANGS.format(pid=line.supervisor_pid)
         if self._plan.background:
             return failed("spawn_failed", note)
-        status = "cancelled" if self._stops_sent else "timed_out"
+        status = "cancelled" if line.stops_sent else "timed_out"
         return Outcome(status, limit_s=self._waits_s, notes=(note,))
 
     def wait_until_over(self) -> None:
         """Waits until the command is over, or is given up. Returns at once in a forked copy of the
         process, and in a signal handler that has interrupted the thread which waits for the
         command."""
-        if self.waiter is None:  # leftovers, or no monitor thread could be started
+        if self._waiter is None:  # leftovers, or no monitor thread could be started
             self.receive_end()
         begun_s = monotonic()
-        here = self._owner == os.getpid() and self.waiter != threading.get_ident()
+        here = self._owner == os.getpid() and self._waiter != threading.get_ident()
         # The thread that receives the end empties `_tokens`.
         while here and self._tokens and monotonic() < self._gives_up_s + HOST_SLACK_S:
             time.sleep(_pause_s(begun_s))
 
     def abandon(self) -> None:
-        """After an exception in the caller, or for a call that was withdrawn. Asks for a stop, by a
-        negative count, which says that the caller leaves, and shuts the line for writing, which
-        says the same where the request was sent in part. Waits until the supervisor closes the
-        line, when nothing of the command is left; a second exception meanwhile is raised at once.
-        What the supervisor says is not read: bytes that were received when the exception struck may
-        be lost. Removes the file that no answer will name. Upholds REQ-BASH-009.7 and 015.2."""
+        """After an exception in the caller, or for a call that was withdrawn: asks for a stop, says
+        that the caller leaves, and shuts the line for writing, which says the same where the
+        request was sent in part. Waits until the supervisor closes the line, when nothing of the
+        command is left; a second exception meanwhile is raised at once. What the supervisor says is
+        not read: bytes that were received when the exception struck may be lost. Removes the file
+        that no answer will name. Upholds REQ-BASH-009.7 and 015.2."""
         line, until = self._line, monotonic() + self._ending_s
         with suppress(LineLost, OSError):
             if line is not None:
-                if self._is_sent:
-                    line.send_stops(-1 - self._stops_sent)
+                if self.state != "new":
+                    line.send_stops(1 + line.stops_sent, leaves=True)
                 line.shut()
                 while line.wait_for(True, until) and line.socket.recv(READ_BYTES):
                     pass
-        self._give_back_or_close(False)
+        self._end(False)
         self.obey(())
         if self._path is not None:
             remove_files(self._path)
@@ -4183,7 +4685,7 @@ class Job:
         while data:
             data = self._output_from(offset + buffer.total_bytes)
             buffer.add(data)
-        stream = Captured(*buffer.captured())
+        stream = buffer.captured()
         if is_running:
             stream = without_unfinished(stream)
             self._shown_bytes = offset + stream.total_bytes
@@ -4347,15 +4849,13 @@ class JobTable:
         return job
 
     def start_monitor(self, job: Job, exchange: Exchange) -> None:
-        """Starts the monitor thread of a job, whose end is to be told: a daemon thread, for which
-        no program waits at its exit. Upholds REQ-BASH-027.3."""
+        """Starts the monitor thread of a job, whose end is to be told."""
         self._known[job.pid] = self._untold[job.pid] = job
         job._monitor_pid = os.getpid()
-        try:
-            waits = exchange, self.on_end, self._recent
-            threading.Thread(target=job._monitor, args=waits, daemon=True).start()
-        except RuntimeError:  # no thread can be started: the job goes on all the same
-            job._monitor_pid, exchange.waiter = 0, None
+        if not exchange.start_monitor(
+            partial(job._monitor, exchange, self.on_end, self._recent)
+        ):
+            job._monitor_pid = 0
 
     def drop(self, job: Job | None) -> None:
         """Forgets the job, if there is one, of a command whose answer nobody gets."""
@@ -4460,6 +4960,7 @@ class Session:
             background=request.mode == "background",
             ephemeral=self.ephemeral,
             wants_live=wants_live,
+            pipe_bytes=0,
             saves=profile.saves,
             limit_bytes=profile.max_output_bytes,
             buffer_sizes=(
@@ -4545,7 +5046,7 @@ class Session:
         if refusal is not None:
             return self._finish(refusal, cancel)
         try:
-            answer = exchange.answer(on_live, request.stdin)
+            answer = exchange.perform(on_live, request.stdin)
             # Where nothing has changed the start stays the same object: it is not sent again.
             if answer.carried != starts[0].carried:
                 starts[0] = next_start(answer.carried, self.first.env) or starts[0]
@@ -5506,7 +6007,7 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     for job in jobs:
         line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
             job.pid,
-            "running" if job.status == "running" else describe_end(job._outcome._asdict(), ""),
+            "running" if job.status == "running" else describe_end(job._outcome, ""),
             job.duration_s,
             format_size(job.total_bytes),
             make_printable(job.output_file),

@@ -466,7 +466,7 @@ def test_req_bash_003_6_failed(commands):
     ],
 )
 def test_req_bash_003_7_the_limit_needs_no_host(command):
-    ended = bash_tool.Outcome("timed_out", limit_s=86400.0)._asdict()
+    ended = bash_tool.Outcome("timed_out", limit_s=86400.0)
     assert MODES.timeouts_s["background"] == 86400
     assert bash_tool.describe_end(ended, ":") == "failed: timed out after 86400s"
     program = """
