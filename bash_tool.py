@@ -786,11 +786,13 @@ def _children(pid: int) -> list[int]:
 
 
 def descendants(spared: Container[int] = ()) -> dict[int, int]:
-    """The live processes below this one: a dict of their groups by their numbers. `spared`:
-    children of this process that are left out, with all that is below them."""
+    """The live processes below this one: a dict of their groups by their numbers, parents before
+    their children, and of siblings the later ones first. `spared`: children of this process that
+    are left out, with all that is below them."""
     waiting = [pid for pid in _children(os.getpid()) if pid not in spared] if SEES_TREE else []
     found: dict[int, int] = {}
-    for pid in waiting:  # the list grows meanwhile
+    while waiting:
+        pid = waiting.pop()
         fields = _stat(pid) if pid not in found else []
         # A process whose first thread alone has ended is in state Z too (field num_threads).
         if fields and (fields[0] not in (b"Z", b"X") or int(fields[17]) > 1):
@@ -1169,7 +1171,10 @@ class Output:
             try:
                 chunk = os.read(reader, READ_BYTES)
             except BlockingIOError:
-                return self._let_fill(buffer.total_bytes, MIB - most)
+                # A flood gets time to fill its pipe: a read of 8 KiB costs as much as one of 64.
+                if buffer.total_bytes > MIB and most > MIB - 2 * READ_BYTES:
+                    time.sleep(FILL_S)
+                return
             self.last_s = monotonic()
             if not chunk:
                 return self._close_pipe(reader)
@@ -1185,11 +1190,6 @@ class Output:
                 if self._plan.saves:
                     self.save()
                 self._pending = None
-
-    def _let_fill(self, total_bytes: int, just_read: int) -> None:
-        """Gives a flood time to fill its pipe: a read of 8 KiB costs as much as one of 64."""
-        if total_bytes > MIB and just_read < 2 * READ_BYTES:
-            time.sleep(FILL_S)
 
     def _close_pipe(self, reader: int) -> None:
         del self.pipes[reader]
@@ -1467,12 +1467,13 @@ class Shell:
         except OSError:
             return False
 
-    def terminate(self, steps: Steps) -> None:
-        """Asks everything of the command to end that the steps of a stop have not. TERM before
-        CONT: a stopped process must find the TERM waiting when it wakes. Upholds REQ-BASH-004.4
+    def terminate(self, sent: Mapping[int, int]) -> None:
+        """TERM to everything of the command that was not `sent` it yet. TERM before CONT: a stopped process must find the TERM waiting when it wakes. Upholds REQ-BASH-004.4
         and 004.5."""
         processes = descendants()
-        left = {pid: group for pid, group in processes.items() if steps.spares([pid])}
+        left = {
+            pid: group for pid, group in processes.items() if sent.get(pid) != signal.SIGTERM
+        }
         for number in (signal.SIGTERM, signal.SIGCONT):
             reached = len(left) == len(processes) and self.signal_group(number)
             for pid, group in left.items():
@@ -1517,233 +1518,178 @@ def leftover_notes(command: Command) -> list[str]:
 # -- How a stop asks a command to end
 #
 # A program that gets TERM loses what it holds back: Python its buffered lines, pytest the failures
-# that it has not reported, `tail` all that it has read. So a stop goes in steps. What is ended by
-# INT as at a terminal gets INT, a filter gets the end of its input, and all else gets TERM at once.
-# No step may let the command go on: the shell must not take the next line, and nobody may take half
-# an input for the whole. Each rule below names the case that failed without it.
+# that it has not reported, `tail` all that it has read. So a stop goes in steps: what handles INT
+# gets INT, as at a terminal, a filter gets the end of its input, and all else gets TERM at once.
+# No step may let the command go on: no shell may take the next line, and no program may take half
+# an input for the whole.
 
 _INT, _TERM = (
     1 << signal.SIGINT - 1,
     1 << signal.SIGTERM - 1,
 )  # in the masks of proc_pid_status(5)
-# By the name of the file: of a script that is run by its first line, /proc/PID/comm has the name of
-# the script, and bash that survives an INT of its child goes on with the next line.
+# Known by their file: /proc/PID/comm of a script that is run by its first line has the name of the
+# script. Bash goes on with the next line when its child does not die of an INT.
 SHELLS = frozenset("sh bash rbash dash ash zsh ksh mksh fish csh tcsh busybox".split())
-# They print at the end of their input what they hold, and act on nothing.
+# At the end of their input they print what they hold, and act on nothing.
 FILTERS = frozenset(
     "head tail grep sort uniq wc tee cat sed awk gawk mawk cut tr jq column nl tac fold fmt rev "
     "paste md5sum sha1sum sha256sum".split()
 )
-# Programs that stop at INT also while they read commands or data from a pipe. Others take the end
-# of it, which a stop brings about, for the end of a whole input, or go on with the next line of it:
-# `xargs rm`, `node -i`, bc, sftp.
+# What may get INT while it reads a pipe. Others take the end of it, which a stop brings about, for
+# the end of a whole input, or go on with its next line: `xargs rm`, `node -i`, bc, sftp.
 PIPE_READERS = frozenset("python pypy psql".split())
+SPARED = -1  # in place of a signal: the end of its input is all that a filter gets
 
 
 class Process(NamedTuple):
-    """What a stop looks at in one process."""
+    """What a stop looks at in one process. What cannot be read is empty: it gets TERM."""
 
     parent: int
     program: str = ""  # the name of its file, without a version
     words: Sequence[bytes] = ()  # its arguments
-    caught: int = 0  # signals that it handles and does not block
+    caught: int = 0
     ignored: int = 0
     reads: str = (
-        ""  # what its standard input is: "file", "pipe", "live pipe" (can be written to)
+        ""  # what its standard input is: "file", "pipe", "live pipe", or something else
     )
 
 
 def look_at(pid: int) -> Process:
-    """Looks at a process. What cannot be read is empty, and such a process gets TERM."""
+    """Looks at a process."""
     lines = _of_process(pid, "status").split(b"\n")
-    known = dict(line.split(b":\t", 1) for line in lines if b":\t" in line)
-    blocked, ignored, caught = (
-        int(known.get(name, b"0"), 16) for name in (b"SigBlk", b"SigIgn", b"SigCgt")
-    )
-    folder, program, reads = "%s/%d/" % (PROC, pid), "", ""
-    with suppress(OSError):  # of another user, or gone
-        program = os.path.basename(os.readlink(folder + "exe"))
+    status = dict(line.split(b":\t", 1) for line in lines if b":\t" in line)
+    names = (b"SigBlk", b"SigCgt", b"SigIgn")
+    blocked, caught, ignored = (int(status.get(name, b"0"), 16) for name in names)
+    name, reads, folder = "", "", "%s/%d/" % (PROC, pid)
+    with suppress(OSError):  # another user's, or gone
+        name = os.path.basename(os.readlink(folder + "exe"))
+        name = name.partition(" ")[0].partition("-")[0].rstrip("0123456789.")  # python3.11
         mode = os.stat(folder + "fd/0").st_mode
-        if stat.S_ISFIFO(mode):
-            reads = "live pipe" if _has_writer(folder + "fd/0") else "pipe"
-        elif stat.S_ISREG(mode):
-            reads = "file"
+        reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
+        if reads == "pipe" and name in FILTERS and _has_writer(folder + "fd/0"):
+            reads = "live pipe"
+    words = _of_process(pid, "cmdline").split(b"\0")
     return Process(
-        int(known.get(b"PPid", b"0")),
-        program.partition(" ")[0]
-        .partition("-")[0]
-        .rstrip("0123456789."),  # bash-5.2, python3.11
-        _of_process(pid, "cmdline").split(b"\0"),
-        caught & ~blocked,
-        ignored,
-        reads,
+        int(status.get(b"PPid", b"0")), name, words, caught & ~blocked, ignored, reads
     )
 
 
 def _has_writer(pipe: str) -> bool:
     """True for a pipe that can still be written to. Bash 5.1 and later gives a small here-document
-    as a pipe that nobody writes to any more."""
-    fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    poller = select.poll()
-    poller.register(fd, 0)
-    ended = poller.poll(0)  # POLLHUP alone is reported without being asked for
-    os.close(fd)
-    return not ended
+    as a pipe that nobody writes to any more. Raises OSError."""
+    with open(
+        pipe, "rb", 0, opener=lambda path, _: os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    ) as end:
+        poller = select.poll()
+        poller.register(end, 0)
+        return not poller.poll(0)  # POLLHUP is told without being asked for
 
 
 def ends_at_interrupt(seen: Process) -> bool:
     """True for a process that may get INT in place of TERM."""
-    name, is_python = seen.program, seen.program in ("python", "pypy")
-    if not seen.caught & _INT or seen.ignored & _TERM or name in SHELLS:
+    if seen.program in SHELLS or not seen.caught & _INT or seen.ignored & _TERM:
         return False
-    # Python handles INT by itself: where the program has a handler of TERM, it wants that.
-    if is_python and seen.caught & _TERM:
+    if seen.reads == "file":
         return False
-    if seen.reads == "file":  # `python3 -i <steps`: the next line would run
+    # Python handles INT by itself; a program in it that handles TERM wants TERM.
+    if seen.program in ("python", "pypy") and seen.caught & _TERM:
         return False
-    return not seen.reads or (name in PIPE_READERS and not (is_python and b"-i" in seen.words))
+    # `python3 -i` goes on with the next line.
+    reads_lines = any(word.startswith(b"-") and word.endswith(b"i") for word in seen.words)
+    return not seen.reads or (seen.program in PIPE_READERS and not reads_lines)
 
 
 class Steps:
-    """Whom a stop asks to end, and by what: processes in, signals out, no I/O. Each process gets
-    each signal once."""
+    """Whom a stop asks to end, and by what. Each process gets each signal once."""
 
     def __init__(self) -> None:
-        self._sent: dict[int, int] = {}  # the signal that a process has got; 0: none yet
+        self.sent: dict[int, int] = {}  # INT, TERM, SPARED; 0: it waits for its parent to end
         self._seen: dict[int, Process] = {}
-        self._filters: set[int] = set()  # those of the beginning
-        self._passes = 0
-
-    def is_new(self, pid: int) -> bool:
-        """True for a process that the next pass has to look at."""
-        return not self._sent.get(pid) and pid not in self._filters
-
-    def spares(self, living: Collection[int]) -> bool:
-        """True while a process is asked by less than TERM."""
-        return any(self._sent.get(pid) != signal.SIGTERM for pid in living)
-
-    def leaves_filters(self, living: Collection[int]) -> bool:
-        """True where filters alone are left."""
-        return self._filters.issuperset(living)
 
     def choose(
         self, living: Iterable[int], looked: Mapping[int, Process], patient: bool, last: bool
     ) -> dict[int, int]:
-        """One pass: the signals that are due, in the order in which they are to be sent. `living`:
-        parents before their children. `looked`: those of them that are new. `patient`: a process
-        may still wait for its parent to end. `last`: TERM for all that is no filter."""
-        self._passes += 1
+        """The signals of one pass, in the order in which they are to be sent. `living`: parents
+        before their children, and of siblings the later ones first: a pipe's reader is asked before
+        its writer ends, and so before it reads the end of half an input. `looked`: what is seen of
+        those that are new, or wait. `patient`: they may go on to wait. `last`: TERM for all but
+        filters."""
+        is_first, chosen = not self._seen, {}
         self._seen.update(looked)
-        if self._passes == 1:
-            parents = {seen.parent for seen in looked.values()}
-            self._filters = {
-                pid
-                for pid, seen in looked.items()
-                if seen.program in FILTERS and seen.reads == "live pipe" and pid not in parents
-            }
-        due: dict[int, int] = {}
-        for pid in self._in_order(living):
-            if pid in self._filters or self._sent.get(pid) == signal.SIGTERM:
-                continue
-            number = signal.SIGTERM if last else self._choose_one(pid, patient)
-            if number != self._sent.get(pid, -1) and number:
-                due[pid] = number
-            self._sent[pid] = number
-        return due
-
-    def _in_order(self, living: Iterable[int]) -> Iterator[int]:
-        """Parents before their children, and of siblings the later ones first, with all that is
-        below them: a pipe's reader is asked before its writer ends, and so before it reads the end
-        of half an input."""
-        below: dict[int, list[int]] = {}
-        pids = set(living)
+        parents = {seen.parent for seen in looked.values()}
         for pid in living:
-            parent = self._seen[pid].parent
-            below.setdefault(parent if parent in pids else 0, []).append(pid)
-        waiting = [0]
-        while waiting:
-            pid = waiting.pop()
-            if pid:
-                yield pid
-            waiting += below.get(pid, ())
+            before, seen = self.sent.get(pid), self._seen[pid]
+            if before in (SPARED, signal.SIGTERM):
+                continue
+            if is_first and seen.reads == "live pipe" and pid not in parents:
+                self.sent[pid] = SPARED
+                continue
+            # What appears during the steps was started by something that goes on.
+            is_new = before is None and not is_first
+            may = ends_at_interrupt(seen) and not is_new and not last
+            number = self._choose_one(seen, patient) if may else signal.SIGTERM
+            if number and number != before:
+                chosen[pid] = number
+            self.sent[pid] = number
+        return chosen
 
-    def _choose_one(self, pid: int, patient: bool) -> int:
-        """INT, TERM, or 0 where the process has to wait."""
-        sent, seen = self._sent.get(pid), self._seen[pid]
-        if sent == signal.SIGINT:
-            return sent
-        # What appears during the steps was started by something that went on.
-        if (sent is None and self._passes > 1) or not ends_at_interrupt(seen):
-            return signal.SIGTERM
-        above = self._sent.get(seen.parent)
-        if above is None or seen.parent not in self._seen:
+    def _choose_one(self, seen: Process, patient: bool) -> int:
+        above, parent = self.sent.get(seen.parent, SPARED), self._seen.get(seen.parent)
+        if parent is None:
             return signal.SIGINT
-        parent = self._seen[seen.parent]
         if above == signal.SIGINT:
             # A worker of a pool is a fork of what has got INT, and would take the next task.
             return signal.SIGTERM if seen.words == parent.words else signal.SIGINT
         if above and not (parent.caught | parent.ignored) & _TERM:
             return signal.SIGINT  # the parent ends at once
-        # A trap on EXIT ends the shell, a trap on TERM does not; both are a handler of TERM.
+        # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
         return 0 if patient and not seen.reads else signal.SIGTERM
 
 
 # -- The life of a command: rules without I/O
 
-# The phases, and what moves a command from one to another.
-MOVES = {
-    "watch": {
-        "drain": "the shell has exited",
-        "ask": "a stop, or the limit",
-        "terminate": "a stop that has no steps",
-    },
-    "drain": {
-        "report": "silence, enough of it, or nothing is left",
-        "ask": "a stop, or a signal has ended the shell of a job",
-        "terminate": "a stop that has no steps",
-    },
-    "ask": {
-        "terminate": "nobody is spared any more, or nobody reads what is printed",
-        "kill": "the grace is over, or a second stop",
-        "report": "nothing is left",
-        "stay": "nothing is left of what was reported",
-    },
-    "terminate": {
-        "kill": "the grace is over, or a second stop",
-        "report": "nothing is left",
-        "stay": "nothing is left of what was reported",
-    },
-    "kill": {
-        "report": "nothing is left, or it cannot be killed",
-        "stay": "the same, of what was reported",
-    },
-    "report": {"over": "nothing is left", "stay": "something is left"},
-    "stay": {
-        "over": "nothing is left",
-        "ask": "the limit of a background command",
-        "terminate": "Job.kill, or the host of an attached command has left",
-    },
-    "over": {},
-}
+
+class Seen(NamedTuple):
+    """What has happened to a command by now. Moments are those of any one clock."""
+
+    stops: int = 0  # how often the host has asked for a stop
+    kills: int = 0  # how often Job.kill has
+    has_left: bool = False  # the host, or its caller
+    code: int | None = None  # the return code of the shell, once it has ended
+    exited_s: float = 0.0  # when
+    childless: bool = False  # no descendant lives: waitpid(2) said ECHILD
+    has_output: bool = True  # a pipe is open
+    heard_s: float = 0.0  # when the last byte came
+    heard_bytes: int = 0
 
 
 class Life:
     """The rules by which a command lives: what has happened goes in, what is to be done comes out.
-    A life knows no clock, no process and no socket; `now` is a moment on any clock.
+    A life knows no clock, no process and no socket.
 
-    watch      The shell runs. The caller may be told that it goes on as a job.
-    drain      The shell has exited. Late writers get a moment.
-    ask        A stop, in its first steps: INT, TERM or the end of its input, by the rules of Steps.
-               After a third of the grace TERM for all but filters.
-    terminate  All have got TERM.
-    kill       Passes of KILL.
-    report     The command is over for its caller, who is told how it ended.
-    stay       Something goes on after the report.
-    over       Nothing of the command is left.
+        phase      what it is                          what comes next
+        watch      The shell runs; after a while the   drain: the shell has exited.
+                   caller may be told of a job.        ask: a stop, or the limit.
+                                                       terminate: a stop without steps.
+        drain      Late writers get a moment.          report: silence, enough of it, or the end.
+                                                       ask, terminate: a stop, or the shell of a
+                                                       job was ended by a signal.
+        ask        The steps of a stop.                terminate: nobody is spared, filters alone
+                                                       are left, or nobody reads what is printed.
+                                                       kill: the grace is over, or a second stop.
+                                                       report, stay: nothing is left.
+        terminate  All have got TERM.                  kill, report, stay: as in `ask`.
+        kill       Passes of KILL.                     report, stay: nothing is left, or it cannot
+                                                       be killed.
+        report     The caller is told how it ended.    over: nothing is left. stay: something is.
+        stay       Something goes on.                  ask, terminate: a stop, or the limit of a
+                                                       background command. over: nothing is left.
+        over       Nothing of the command is left.
 
     Who may stop it: in `watch` the limit; until the report a cancel, the end of the host if the
     command is attached, and Job.kill if it is a job. In `stay`: the limit of a background command,
-    Job.kill, and where the command is attached its host."""
+    Job.kill, and where the command is attached its host. The steps are left out for Job.kill and
+    where nobody reads the answer."""
 
     phase = "watch"
     status = ""  # of a command that is ended before its time; the first reason counts
@@ -1751,69 +1697,38 @@ class Life:
     attached = True  # ends with its host; False too once the end of the host was seen
     known_as_job = False  # the caller has been told that it goes on as a job
     has_stayed = False
-    code: int | None = None  # the return code of the shell
-    exited_s = 0.0
-    _childless = False
-    _has_output = True
-    _heard_bytes = 0
-    _has_left = False
-    _host_stops = _kills = 0  # those that are counted in `stops`
-    # Of the end: when it began, and how many bytes had come by then; when passes of KILL begin, and
-    # when the next pass of `ask` is due; since when filters alone have been left.
-    _asked_s = _kill_s = _next_pass_s = _pass_every_s = _alone_s = 0.0
+    _asked_s = _kill_s = 0.0  # when the last end of it began, and when KILL begins
     _asked_bytes = 0
-    _spares = True  # a process is asked by less than TERM
-    _skips_steps = False  # TERM to all at once: for Job.kill, and where nobody reads the answer
+    _pass_s = _alone_s = 0.0  # when the next pass is due; since when only filters are left
 
     def __init__(self, plan: Plan, sees_tree: bool, now: float) -> None:
-        self.plan, self._sees_tree, self.started_s = plan, sees_tree, now
+        self._plan, self.started_s, self.seen = plan, now, Seen()
         self.is_job, self._grace_s = plan.background, plan.grace_s
-        self._heard_s, self._limit_s = now, now + plan.limit_s
-        self.steps = Steps()
+        self._has_steps = sees_tree and plan.grace_s > 0
+        self._limit_s = now + plan.limit_s
+        self.steps, self._spares = Steps(), True
 
-    # What has happened
-
-    def exit(self, code: int, now: float) -> None:
-        """The shell has ended."""
-        self.code, self.exited_s = code, now
-
-    def see(self, childless: bool, has_output: bool, heard_s: float, heard_bytes: int) -> None:
-        """What is known of the processes and of the pipes: whether no descendant is left, whether a
-        pipe is open, when the last byte came, and how many have come."""
-        self._childless, self._has_output = childless, has_output
-        self._heard_s, self._heard_bytes = max(self.started_s, heard_s), heard_bytes
-
-    def count_stops(self, count: int) -> None:
-        """How often the host has asked for a stop, in all. A cancel that comes after the report of
-        a command that is no job comes too late."""
-        new, self._host_stops = count - self._host_stops, count
-        if new and (self.attached or self.is_job):
-            self._stop("cancelled", new)
-
-    def count_kills(self, count: int) -> None:
-        """How often Job.kill has asked, in all. It sets no status: a job that was killed reports
-        how its shell ended."""
-        new, self._kills = count - self._kills, count
-        if new and self.is_job:
-            self.stops += new
-            self._skips_steps = True
-
-    def leave(self) -> None:
-        """The host has left, or its caller."""
-        self._has_left = True
-
-    # What is to be done
-
-    def act(self, now: float) -> str:
+    def act(self, now: float, seen: Seen) -> str:
         """What is to be done next, the name of a method of Command; empty where nothing is, until
-        something happens or `due` comes."""
-        if self._has_left and self.attached:
-            self._lose_host(now)
-        while True:
+        something happens or `due` comes. A cancel that comes after the report of a command that is
+        no job comes too late. Job.kill sets no status: the job reports how its shell ended."""
+        before, self.seen = self.seen, seen
+        if seen.stops > before.stops and (self.attached or self.is_job):
+            self._stop("cancelled", seen.stops - before.stops)
+        if seen.kills > before.kills and self.is_job:
+            self.stops += seen.kills - before.kills
+            self._has_steps = False
+        if seen.has_left and self.attached:  # no caller needs the full grace
+            self.attached = self._has_steps = False
+            self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)
+            self._kill_s = min(self._kill_s, now + self._grace_s)
+            if not self.stops:
+                self._stop("cancelled")
+        action, phase = "", ""
+        while not action and phase != self.phase:
             phase = self.phase
-            action: str = getattr(self, "_" + phase)(now)
-            if action or self.phase == phase:
-                return action
+            action = getattr(self, "_" + phase)(now)
+        return action
 
     def due(self, now: float) -> float:
         """The moment at which to act if nothing happens."""
@@ -1821,11 +1736,11 @@ class Life:
             return min(self._limit_s, self._answer_s())
         if self.phase == "drain":
             return self._quiet_s()
+        if self.phase == "kill":
+            return now + KILL_EVERY_S
         if self.phase == "ask":
-            return min(self._next_pass_s, self._kill_s)
-        if self.phase == "terminate":
-            return self._kill_s
-        return now + KILL_EVERY_S if self.phase == "kill" else self._limit_s
+            return min(self._pass_s, self._kill_s)
+        return self._kill_s if self.phase == "terminate" else self._limit_s
 
     def is_ending(self) -> bool:
         """True while the command is being ended."""
@@ -1834,149 +1749,122 @@ class Life:
     def choose(
         self, living: Collection[int], looked: Mapping[int, Process], now: float
     ) -> dict[int, int]:
-        """The signals of a pass of `ask` (see Steps.choose)."""
-        patient = now < self._asked_s + min(PATIENT_S, self._grace_s / 10)
-        is_last = now >= self._asked_s + self._grace_s / 3
-        chosen = self.steps.choose(living, looked, patient, is_last)
-        self._spares = self.steps.spares(living)
-        if not self._spares and len(chosen) == len(living):
-            # Nobody is spared: one signal to the group, which no concurrent fork escapes.
+        """The signals of a pass of `ask`. Where nobody is spared there are none: TERM then goes to
+        the group, which no fork at the same time escapes."""
+        passed_s, is_first = now - self._asked_s, not self.steps.sent
+        patient = passed_s < min(PATIENT_S, self._grace_s / 10)
+        chosen = self.steps.choose(living, looked, patient, passed_s >= self._grace_s / 3)
+        sent = {self.steps.sent[pid] for pid in living}
+        self._alone_s = (self._alone_s or now) if sent == {SPARED} else 0.0
+        self._pass_s = now + min(max(KILL_EVERY_S, passed_s), ASK_EVERY_S)
+        self._spares = not sent <= {signal.SIGTERM}
+        if is_first and not self._spares:
             self.steps, chosen = Steps(), {}
-        alone_s = self._alone_s or now
-        self._alone_s = alone_s if self.steps.leaves_filters(living) else 0.0
         return chosen
 
     # The rules, a phase each
 
     def _watch(self, now: float) -> str:
-        if self.stops:
-            return self._begin_end(now)
-        if self.code is not None:
+        code = self.seen.code
+        if code is not None and not self.stops:
             self._move("drain")
-            is_killed = self.known_as_job and self.code < 0
-            return self._begin_end(now) if is_killed else ""
-        if now >= self._answer_s():
+            return self._end(now) if self.known_as_job and code < 0 else ""
+        if now >= self._answer_s() and not self.stops:
             self.known_as_job = self.is_job = True
-            if self.plan.background:
-                self.attached = self.plan.ephemeral
+            if self._plan.background:
+                self.attached = self._plan.ephemeral
             return "answer_as_job"
         if now >= self._limit_s:
             self._stop("timed_out")
-            return self._begin_end(now)
-        return ""
+        return self._end(now) if self.stops else ""
 
     def _drain(self, now: float) -> str:
         if self.stops:
-            return self._begin_end(now)
-        if self._is_over() or now >= self._quiet_s():
-            self._move("report")
-        return ""
+            return self._end(now)
+        return self._move("report") if self._is_over() or now >= self._quiet_s() else ""
 
     def _ask(self, now: float) -> str:
-        if self._childless or self.stops > 1 or now >= self._kill_s:
+        if self._is_asked(now):
             return self._go_on(now)
         filters_s = min(FILTERS_S, self._grace_s / 10)
         is_alone = self._alone_s and now >= self._alone_s + filters_s
-        is_flood = self._heard_bytes - self._asked_bytes > MIB
-        if not self._spares or self._skips_steps or is_alone or is_flood:
-            self._move("terminate")
-            return "terminate"
-        if now < self._next_pass_s:
-            return ""
-        self._next_pass_s = now + self._pass_every_s
-        self._pass_every_s = min(2 * self._pass_every_s, ASK_EVERY_S)
-        return "ask"
+        is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
+        if not self._has_steps or not self._spares or is_alone or is_flood:
+            return self._move("terminate", "terminate")
+        return "ask" if now >= self._pass_s else ""
 
     def _terminate(self, now: float) -> str:
-        is_due = self._childless or self.stops > 1 or now >= self._kill_s
-        return self._go_on(now) if is_due else ""
+        return self._go_on(now) if self._is_asked(now) else ""
 
     def _kill(self, now: float) -> str:
-        if self._childless or now >= self._kill_s + UNKILLABLE_S:
+        if self.seen.childless or now >= self._kill_s + UNKILLABLE_S:
             return self._go_on(now)
         return "kill"
 
     def _report(self, now: float) -> str:
         self.stops = 0
         if self._is_over():
-            self._move("over")
-        else:
-            self.has_stayed, self.attached = True, self.plan.ephemeral
-            self._limit_s = self._limit_s if self.plan.background else inf
-            self._move("stay")
-        return "report"
+            return self._move("over", "report")
+        self.has_stayed, self.attached = True, self._plan.ephemeral
+        self._limit_s = self._limit_s if self._plan.background else inf
+        return self._move("stay", "report")
 
     def _stay(self, now: float) -> str:
         if self._is_over():
-            self._move("over")
-        elif self.stops or now >= self._limit_s:
-            return self._begin_end(now)
-        return ""
+            return self._move("over")
+        return self._end(now) if self.stops or now >= self._limit_s else ""
 
     def _over(self, now: float) -> str:
         return ""
 
     # What the rules have in common
 
-    def _move(self, phase: str) -> None:
-        """The one place that changes the phase. KeyError: a move that is not in the table."""
-        MOVES[self.phase][phase]
+    def _move(self, phase: str, action: str = "") -> str:
+        """The one place that changes the phase."""
         self.phase = phase
+        return action
 
     def _stop(self, status: str, count: int = 1) -> None:
         self.status = self.status or status
         self.stops += count
 
-    def _lose_host(self, now: float) -> None:
-        """No caller needs the full grace, and nobody reads what is printed."""
-        self.attached, self._skips_steps = False, True
-        self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)
-        self._kill_s = min(self._kill_s, now + self._grace_s)
-        if not self.stops:
-            self._stop("cancelled")
+    def _end(self, now: float) -> str:
+        """Begins to end the command."""
+        self._asked_s = self._pass_s = now
+        self._kill_s, self._asked_bytes = now + self._grace_s, self.seen.heard_bytes
+        self.steps, self._spares = Steps(), True
+        return self._move("ask") if self._has_steps else self._move("terminate", "terminate")
 
-    def _begin_end(self, now: float) -> str:
-        self._asked_s, self._asked_bytes, self._kill_s = (
-            now,
-            self._heard_bytes,
-            now + self._grace_s,
-        )
-        self._next_pass_s, self._pass_every_s, self._spares = now, KILL_EVERY_S, True
-        self.steps = Steps()
-        if self._sees_tree and self._grace_s > 0 and not self._skips_steps:
-            self._move("ask")
-            return ""
-        self._move("terminate")
-        return "terminate"
+    def _is_asked(self, now: float) -> bool:
+        """True once it is no use to wait for what was asked to end."""
+        return self.seen.childless or self.stops > 1 or now >= self._kill_s
 
     def _go_on(self, now: float) -> str:
         """From a phase that ends the command to the next one."""
-        if not self._childless and self.phase != "kill":
+        if self.phase != "kill" and not self.seen.childless:
             self._kill_s = now
-            self._move("kill")
-            return "kill"
-        self._has_output = False  # `end_output` closes the pipes
-        if self.has_stayed:
-            self.stops, self._limit_s = 0, inf
-        self._move("stay" if self.has_stayed else "report")
-        return "end_output"
+            return self._move("kill")
+        if not self.has_stayed:
+            return self._move("report", "end_output")
+        self.stops, self._limit_s = 0, inf
+        return self._move("stay", "end_output")
 
     def _is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
-        return self._childless and not self._has_output
+        return self.seen.childless and not self.seen.has_output
 
     def _answer_s(self) -> float:
-        plan = self.plan
-        never = self.known_as_job or plan.answer_after_s >= plan.limit_s
-        return inf if never else self.started_s + plan.answer_after_s
+        after_s = self._plan.answer_after_s
+        never = self.known_as_job or after_s >= self._plan.limit_s
+        return inf if never else self.started_s + after_s
 
     def _quiet_s(self) -> float:
         """When the drain is over, if nothing more comes."""
-        quiet_s = max(self._heard_s, self.exited_s)
-        if not self._has_output:
+        seen, plan = self.seen, self._plan
+        quiet_s = max(seen.heard_s, seen.exited_s)
+        if not seen.has_output:
             return quiet_s + LEAVING_S
-        longest_s = self.exited_s + self.plan.drain_total_s
-        return min(quiet_s + self.plan.drain_idle_s, longest_s)
+        return min(quiet_s + plan.drain_idle_s, seen.exited_s + plan.drain_total_s)
 
 
 class Command:
@@ -1987,28 +1875,26 @@ class Command:
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor)
         self.created = time.time()
-        self.life = Life(plan, SEES_TREE, monotonic())
+        self.life, self.exited_s = Life(plan, SEES_TREE, monotonic()), 0.0
         self.leftovers: dict[int, int] = {}  # what goes on after the report: numbers and groups
 
     def run(self) -> bool:
         """Returns when nothing of the command is left; True if nothing was at its report."""
-        life = self.life
         try:
             self.start()
             now = monotonic()
             while True:
-                self.look()
-                while action := life.act(now):
+                while action := self.life.act(now, self.look()):
                     getattr(self, action)()
                     if action == "kill":
-                        break  # and look whom it has killed
-                if life.phase == "over":
+                        break
+                if self.life.phase == "over":
                     break
                 before_s = monotonic()
-                due_s = life.due(before_s)
+                due_s = self.life.due(before_s)
                 self.wait(due_s)
-                # What has come by a limit goes before it: a moment is due once it has passed before
-                # the events were looked at.
+                # What has come by a limit goes before it: the limit is due once the events were
+                # looked at behind it.
                 is_due = before_s >= due_s
                 now = before_s if is_due else min(monotonic(), nextafter(due_s, 0.0))
         except SpawnError as problem:
@@ -2017,7 +1903,7 @@ class Command:
         finally:
             self.output.close()
             self.shell.close()
-        return not life.has_stayed
+        return not self.life.has_stayed
 
     def start(self) -> None:
         """Spawns the shell. Raises SpawnError. Upholds REQ-BASH-007.4."""
@@ -2042,23 +1928,28 @@ class Command:
             until = min(until, monotonic() + REAP_EVERY_S)
         self.supervisor.turn(until)
 
-    def look(self) -> None:
-        """Tells the life what has happened: stops, the host, ended processes, output."""
-        life, popen = self.life, self.shell.popen
-        life.count_stops(self.line.stops)
-        life.count_kills(self.supervisor.kills)
-        if self.line.has_left:
-            life.leave()
+    def look(self) -> Seen:
+        """What has happened by now."""
+        popen, output = self.shell.popen, self.output
         ended, childless = _reap()
-        if popen.pid in ended and life.code is None:
+        if popen.pid in ended and popen.returncode is None:
             # _reap has taken the status, so Popen cannot ask for it any more.
             popen.returncode = os.waitstatus_to_exitcode(ended[popen.pid])
-            self.output.read_all()  # what the shell wrote
-            life.exit(popen.returncode, monotonic())
-        if not SEES_TREE and life.is_ending() and self.shell.signal_group(0):
+            output.read_all()  # what the shell wrote
+            self.exited_s = monotonic()
+        if not SEES_TREE and self.life.is_ending() and self.shell.signal_group(0):
             childless = False  # the group is all that is known then
-        output = self.output
-        life.see(childless, bool(output.pipes), output.last_s, output.total_bytes())
+        return Seen(
+            self.line.stops,
+            self.supervisor.kills,
+            self.line.has_left,
+            popen.returncode,
+            self.exited_s,
+            childless,
+            bool(output.pipes),
+            output.last_s,
+            output.total_bytes(),
+        )
 
     # What a life asks for
 
@@ -2073,15 +1964,15 @@ class Command:
 
     def ask(self) -> None:
         """A pass of the first steps of a stop."""
-        living, steps = descendants(), self.life.steps
-        looked = {pid: look_at(pid) for pid in living if steps.is_new(pid)}
+        living, sent = descendants(), self.life.steps.sent
+        looked = {pid: look_at(pid) for pid in living if not sent.get(pid)}
         for pid, number in self.life.choose(living, looked, monotonic()).items():
             _signal(pid, number)
             _signal(pid, signal.SIGCONT)
 
     def terminate(self) -> None:
         """TERM to all that has not got it."""
-        self.shell.terminate(self.life.steps)
+        self.shell.terminate(self.life.steps.sent)
 
     def kill(self) -> None:
         """A pass of KILL."""
@@ -2132,17 +2023,17 @@ class Command:
         """How the command stands: what the host is told, and what the record of a job says. Upholds
         REQ-BASH-002.6, 007.2 and 007.7."""
         plan, life = self.plan, self.life
-        status = life.status or ("running" if life.code is None else "exited")
+        code = life.seen.code
+        status = life.status or ("running" if code is None else "exited")
         error = "cwd_missing" if self.shell.scratch else None
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
-        code, name = None, None
-        if status == "exited" and life.code is not None:
-            code, name = read_returncode(life.code)
+        is_end = status == "exited" and code is not None
+        exit_code, name = read_returncode(code or 0) if is_end else (None, None)
         known = Outcome(
             status,
-            exit_code=code,
+            exit_code=exit_code,
             signal=name,
             error=error,
             reason=reason,
@@ -2152,7 +2043,7 @@ class Command:
             leftovers=[] if life.known_as_job else sorted(self.leftovers),
             can_kill=self.shell.can_kill(),
             total_bytes=self.output.total_bytes(),
-            duration_s=(life.exited_s or monotonic()) - life.started_s,
+            duration_s=(life.seen.exited_s or monotonic()) - life.started_s,
             problem=self.output.problem,
             capped=self.output.room < 0,
         )
