@@ -39,7 +39,7 @@ from tests.spec import CLAUSES, HERE
 
 SOURCE = (HERE / "bash_tool.py").read_text(encoding="utf-8")
 SABOTEURS = {}  # of clauses
-SABOTEURS_OF_FAULTS = {}  # of what no single clause says: the injected faults T01 to T52
+SABOTEURS_OF_FAULTS = {}  # of what no single clause says: the injected faults
 
 # Those that make their property wait for hours; 024.3 computes for hours.
 HANGS = {"004.6", "011.1", "015.3", "015.5", "024.3", "t06", "t52"}

@@ -1,4 +1,4 @@
-"""Faults that the engine has to stand, as far as no clause says them: docs/decisions.md lists them, T01 to T52."""
+"""Faults that the engine has to stand, as far as no clause says them."""
 
 import dataclasses
 import fcntl

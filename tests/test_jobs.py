@@ -107,7 +107,7 @@ def test_a_program_on_standard_input():
     assert job.status == "running" and job.kill()
 
 
-# T18 to T29, as far as no clause says them.
+# Faults of jobs, as far as no clause says them.
 @fault("t18", saboteur=("        if self.attached and line.closed:", "        if False:"))
 @needs_proc
 def test_t18_the_agent_dies_while_it_starts_a_job():

@@ -17,8 +17,8 @@ from tests.spec import CLAUSES, HERE
 from tests.support import SOURCE, saboteurs_at_tests
 
 
-# Tests that take no time and hold SPEC.md and README.md to each other and to the code.
-PAGES = "spec_levels or spec_constants or spec_results or spec_numbers or numbers_of_the_pages or the_code_names"
+# Tests that take no time and hold the pages to each other and to the code.
+PAGES = "test_pages or spec_levels or spec_constants or spec_results or spec_numbers or numbers_of_the_pages or the_code_names"
 
 
 def places_of(number):
@@ -56,7 +56,15 @@ def checks_of(requirement):
     workers = ["-n", str(4 * (os.cpu_count() or 1)), "--dist", "worksteal"]
     server = "%s %s --mcp" % (sys.executable, HERE / "bash_tool.py")
     return {
-        "properties, examples and pages": ["pytest", *workers, "test_bash_tool.py", "tests/test_spec.py", "-k", chosen],
+        "properties, examples and pages": [
+            "pytest",
+            *workers,
+            "test_bash_tool.py",
+            "tests/test_spec.py",
+            "tests/test_pages.py",
+            "-k",
+            chosen,
+        ],
         "saboteurs": ["tests.tools.saboteurs", *neighbours],
         "the judge's questions": ["tests.conformance", server, requirement + ".*"],
         "the judge's panel": ["tests.conformance.panel", requirement + ".*"],
