@@ -94,8 +94,8 @@ def one_or_more(places):
 
 @functools.lru_cache(maxsize=4)
 def spans(source):
-    """Where the definitions of a name stand in the source, decorators left out: {"Class.method": [(begin, end)]}, and the
-    same for functions and for constants of the module and of classes."""
+    """Where the definitions of a name stand in the source, decorators left out: {"Class.method": [(begin, end)]}. Functions
+    and constants, also those of a class, are definitions too."""
     begins = [0, *itertools.accumulate(map(len, source.splitlines(keepends=True)))]
     found = {}
 
@@ -113,8 +113,8 @@ def spans(source):
 
 def changed(source, *places):
     """The source with changes. Each is (place, old, new): within that definition (see `spans`) `old` must stand exactly
-    once, wherever its lines break, and `new` takes its place. Further lines of `new` are indented from the line where `old`
-    begins."""
+    once, wherever its lines break, and `new` takes its place. Further lines of `new` are indented from the line where
+    `old` begins."""
     edits = []
     for place, old, new in places:
         defined = spans(source).get(place, [])
