@@ -4,7 +4,8 @@
     python3 -m pytest test_bash_tool.py -k 003_9        one clause
     python3 -m tests.tools.saboteurs 003.9              the same property under its saboteur, where it must fail
 
-`@clause("003.9", saboteur=(old, new))` names the clause and the change of bash_tool.py under which the property turns red.
+`@clause("003.9", saboteur=(place, old, new))` names the clause and the change of bash_tool.py under which the property
+turns red.
 The module under test runs in three kinds of process: a patch in this process changes nothing of a supervisor.
 `variant_module` loads a copy in which a constant or a line is another. Claims about the machine are polled for until a
 deadline. docs/contributing.md says how to change a clause.
@@ -79,7 +80,7 @@ def some_bytes(pieces, most):
 # ---- 001 Command execution -----------------------------------------------------------------------------------------
 
 
-@clause("001.1", saboteur=('\\"$BASH_EXECUTION_STRING\\"', "$BASH_EXECUTION_STRING"))
+@clause("001.1", saboteur=("_EVALUATE", '\\"$BASH_EXECUTION_STRING\\"', "$BASH_EXECUTION_STRING"))
 @given(
     st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff"))
     | printable.map(lambda text: "printf %%s %s; exit %d" % (shlex.quote(text), len(text)))
@@ -95,7 +96,7 @@ def test_req_bash_001_1_runs_as_bash_c(command):
     assert ours.exit_code == expected or syntax_error
 
 
-@clause("001.2", saboteur=("stderr=writers[-1]", "stderr=subprocess.DEVNULL"))
+@clause("001.2", saboteur=("Shell._spawn", "writers[-1]", "subprocess.DEVNULL"))
 @given(st.lists(st.booleans(), min_size=2, max_size=12))
 @few
 def test_req_bash_001_2_keeps_the_order_of_writing(streams):
@@ -135,7 +136,7 @@ def kept_of(chunks, *arguments):
     return bash_tool.Captured(*buffer.captured())
 
 
-@clause("001.3", saboteur=("last_bytes(tail, profile.snip_size)", "first_bytes(tail, profile.snip_size)"))
+@clause("001.3", saboteur=("keep_ends", "last_bytes", "first_bytes"))
 def test_req_bash_001_3_keeps_both_ends():
     reached = set()
 
@@ -170,7 +171,7 @@ def test_req_bash_001_3_keeps_both_ends():
             assert result.stdout == ("x" * 4096 + "\n\n[snip]\n\n" + "x" * 4096 if cut else "x" * size)
 
 
-@clause("001.4", saboteur=("    for stream in cut:\n        most", "    for stream in ():\n        most"))
+@clause("001.4", saboteur=("format_brackets", "in cut:", "in ():"))
 @few
 @given(sizes_about(131072, 2_000_000), st.sampled_from(["x", "\\377", "\\303"]), st.just(0) | failures)
 @example(131073, "x", 1)
@@ -190,7 +191,7 @@ def test_req_bash_001_4_says_what_was_cut(size, byte, code):
     assert len((text.rpartition("[full output")[0] or text).encode()) <= 131072 + 200
 
 
-@clause("001.5", saboteur=("cwd=cwd,\n            stdin=fd if", 'cwd=b"/",\n            stdin=fd if'))
+@clause("001.5", saboteur=("Shell._spawn", "cwd=cwd", 'cwd=b"/"'))
 @few
 @given(folders, st.sampled_from(["%s", "./%s", "%s/", "%s/.", "missing/../%s"]), st.booleans())
 @example("a b", "%s", True)
@@ -206,9 +207,7 @@ def test_req_bash_001_5_runs_in_the_fixed_directory(name, spelled, absolute):
         assert BashTool().run("pwd").text == other + "\n" and not os.listdir(other)
 
 
-@clause(
-    "001.6", saboteur=('not outcome.exit_code:\n        return ""', 'not outcome.exit_code:\n        return "[ok]"')
-)
+@clause("001.6", saboteur=("status_line", 'return ""', 'return "[ok]"'))
 @few
 @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=30), st.integers(0, 3))
 def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
@@ -232,7 +231,10 @@ STATE = (
 )
 
 
-@clause("001.7", saboteur=("= _TAKE_TEXT", '= _TAKE_TEXT + "trap \'declare -p x >.x\' EXIT; [ -f .x ] && . ./.x; "'))
+@clause(
+    "001.7",
+    saboteur=("shell_line", "+= _TAKE_TEXT", '+= _TAKE_TEXT + "trap \'declare -p x >.x\' EXIT; [ -f .x ] && . ./.x; "'),
+)
 @few
 @given(st.just("x") | names, st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6))
 @example("x", ["{}=1", "export y=2", "cd /", "{}() {{ :; }}", "set -e", "alias ls=false", "umask 0", "ulimit -n 9"])
@@ -250,7 +252,7 @@ def test_req_bash_001_7_nothing_persists(name, changes):
 # ---- 002 Timeouts --------------------------------------------------------------------------------------------------
 
 
-@clause("002.1", saboteur=("DEFAULT_TIMEOUT_S = 30.0", "DEFAULT_TIMEOUT_S = 31.0"))
+@clause("002.1", saboteur=("DEFAULT_TIMEOUT_S", "DEFAULT_TIMEOUT_S = 30", "DEFAULT_TIMEOUT_S = 31"))
 def test_req_bash_002_1_default_is_thirty_seconds():
     assert MODES.timeouts_s["default"] == 30
     for arguments in ({"command": "sleep 60"}, {"command": "sleep 60", "mode": "default"}):
@@ -258,7 +260,7 @@ def test_req_bash_002_1_default_is_thirty_seconds():
             assert tool.call(arguments).text == "[command timed out after 0.2s]\n%s\n" % LONGER_MODES
 
 
-@clause("002.2", saboteur=("SLOW_TIMEOUT_S = 15 * 60.0", "SLOW_TIMEOUT_S = 15.0"))
+@clause("002.2", saboteur=("SLOW_TIMEOUT_S", "15 * 60.0", "15.0"))
 def test_req_bash_002_2_slow_is_fifteen_minutes():
     assert MODES.timeouts_s["slow"] == 900
     profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, slow=0.2))
@@ -266,7 +268,9 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
         assert tool.call({"command": "sleep 60", "mode": "slow"}).text == "[command timed out after 0.2s]\n"
 
 
-@clause("002.3", saboteur=("terminate()", "popen.kill()\n        self.exited_s, self.childless = begun_s, True"))
+@clause(
+    "002.3", saboteur=("Command.end", ".terminate()", ".popen.kill()\nself.exited_s, self.childless = begun_s, True")
+)
 @given(
     st.lists(
         st.sampled_from(["sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"]),
@@ -289,7 +293,7 @@ def in_group(pid, group):
     return False
 
 
-@clause("002.4", saboteur=("= outcome.raw", '= outcome.raw if outcome.status != "timed_out" else ()'))
+@clause("002.4", saboteur=("fit_streams", ".raw", '.raw if outcome.status != "timed_out" else ()'))
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 @fewer
 def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
@@ -300,7 +304,7 @@ def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
     assert result.text == "[command timed out after 1s]\n%s\n%s\n%s" % (LONGER_MODES, text, cleaned)
 
 
-@clause("002.5", saboteur=('TIMED_OUT = "timed out after {limit}"', 'TIMED_OUT = "timed out"'))
+@clause("002.5", saboteur=("TIMED_OUT", '"timed out after {limit}"', '"timed out"'))
 @given(st.sampled_from([0.05, 0.1, 0.25, 1]))
 @few
 def test_req_bash_002_5_names_the_limit(limit):
@@ -310,7 +314,7 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.format_seconds(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=('"exit_code": code,', '"exit_code": 124 if self.stop_status else code,'))
+@clause("002.6", saboteur=("Command.facts", '"exit_code": code', '"exit_code": 124 if self.stop_status else code'))
 @fewest
 @given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
@@ -323,7 +327,7 @@ def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
         assert (result.exit_code, result.signal, result.is_error) == (None, None, True)
 
 
-@clause("002.7", saboteur=('if has_longer and outcome.mode == "default" and', "if has_longer and"))
+@clause("002.7", saboteur=("format_brackets", 'and outcome.mode == "default" and', "and"))
 def test_req_bash_002_7_longer_modes_are_named(tmp_path):
     both, every = LONGER_MODES + "\n", ("default", "slow", "background")
     for modes, mode, told in (
@@ -346,7 +350,7 @@ def test_req_bash_002_7_longer_modes_are_named(tmp_path):
 # ---- 003 Jobs ------------------------------------------------------------------------------------------------------
 
 
-@clause("003.1", saboteur=("To stop: kill -9 -{pid}", "To stop: kill -9 {pid}"))
+@clause("003.1", saboteur=("JOB_REMINDER", "kill -9 -", "kill -9 "))
 @needs_proc
 def test_req_bash_003_1_answers_at_once():
     assert bash_tool.LOOK_S == 0.3
@@ -373,7 +377,7 @@ def test_req_bash_003_1_answers_at_once():
         assert text.endswith("1\n2\n3\n\n\n[background process completed]\n")
 
 
-@clause("003.2", saboteur=("ground:\n            self.attached = self.plan.ephemeral", "ground:\n            pass"))
+@clause("003.2", saboteur=("Command.answer_as_job", "self.attached = self.plan.ephemeral", "pass"))
 def test_req_bash_003_2_outlives_the_host():
     def outlives(case):
         folder, end = case
@@ -394,7 +398,7 @@ def test_req_bash_003_2_outlives_the_host():
     side_by_side(outlives, [*ends.items(), ("ended", "raise SystemExit")])
 
 
-@clause("003.3", saboteur=("    return [started]\n", "    return [started, JOB_REMINDER.format(pid=outcome.pid)]\n"))
+@clause("003.3", saboteur=("job_lines", "[started]", "[started, JOB_REMINDER.format(pid=outcome.pid)]"))
 @given(st.sampled_from(["exit 3", "if", "no-such-command", "kill -9 $$", "echo x; false", "exec /no"]))
 @few
 def test_req_bash_003_3_an_early_failure_is_one(command):
@@ -410,7 +414,7 @@ def test_req_bash_003_3_an_early_failure_is_one(command):
     assert "[background" not in result.text and result.stdout == whole[: -len(note)]
 
 
-@clause("003.4", saboteur=("            os.setsid()\n            _look_for_tree()", "            _look_for_tree()"))
+@clause("003.4", saboteur=("ForkServer._supervise", "os.setsid()", "pass"))
 @needs_proc
 def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
     with BashTool() as tool:
@@ -428,7 +432,7 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
         assert job.kill() and notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
 
 
-@clause("003.5", saboteur=("    return \"completed\"\n", "    return \"succeeded\"\n"))
+@clause("003.5", saboteur=("describe_end", '"completed"', '"succeeded"'))
 @fewest
 @given(st.lists(known_commands(codes=st.just(0), signals=[], pause_s=0.5), min_size=2, max_size=6))
 @example([Known("sleep 0.5"), Known("echo a; sleep 0.5; (exit 3); echo b", merged="a\nb\n")])
@@ -439,7 +443,7 @@ def test_req_bash_003_5_completed(commands):
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process completed]\n"
 
 
-@clause("003.6", saboteur=("number = facts[\"exit_code\"] - 128", "number = facts[\"exit_code\"]"))
+@clause("003.6", saboteur=("describe_end", '["exit_code"] - 128', '["exit_code"]'))
 @needs_proc
 @fewest
 @given(st.lists(known_commands(codes=failures, pause_s=0.5), min_size=3, max_size=8))
@@ -453,7 +457,10 @@ def test_req_bash_003_6_failed(commands):
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process failed: %s]\n" % how
 
 
-@clause("003.7", saboteur=("= HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "= HAS_CHILDREN_FILES"))
+@clause(
+    "003.7",
+    saboteur=("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES"),
+)
 @needs_proc
 @pytest.mark.parametrize(
     "command",
@@ -487,7 +494,9 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
-@clause("003.8", saboteur=('lost", error="lost", reason=JOB_LOST, kept=False, raw=()', 'exited", exit_code=0'))
+@clause(
+    "003.8", saboteur=("_lost", '"lost", error="lost", reason=JOB_LOST, kept=False, raw=()', '"exited", exit_code=0')
+)
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
     command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; echo up; sleep 600")
@@ -519,7 +528,7 @@ READERS = {
 }
 
 
-@clause("003.9", saboteur=('note.encode("utf-8", "replace")', '2 * note.encode("utf-8", "replace")'))
+@clause("003.9", saboteur=("Output.append_note", "self._fd, note", "self._fd, 2 * note"))
 @needs_proc
 @fewest
 @given(
@@ -558,7 +567,7 @@ def test_req_bash_003_9_exactly_one_note(commands, killed_readers, readers):
     at_once(ends, commands)
 
 
-@clause("003.10", saboteur=('how + ("; still running: " + still if still else "")', "how"))
+@clause("003.10", saboteur=("Command.note_end", 'how + ("; still running: " + still if still else "")', "how"))
 @needs_proc
 def test_req_bash_003_10_a_daemon_is_named():
     limits_s = dict(MODES.timeouts_s, background=2.5)
@@ -576,7 +585,7 @@ def test_req_bash_003_10_a_daemon_is_named():
         assert eventually(lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1)
 
 
-@clause("003.11", saboteur=("paths |= own_outputs(self._folder, self._profile.file_prefix)", "pass"))
+@clause("003.11", saboteur=("JobTable.all", "paths |= own_outputs(self._folder, self._profile.file_prefix)", "pass"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     program = """
@@ -616,7 +625,7 @@ def write_record(file, **facts):
     file.flush()
 
 
-@clause("003.12", saboteur=("max(0, offset) + decoded", "max(0, offset) + len(data)"))
+@clause("003.12", saboteur=("Job.read", "+ decoded", "+ len(data)"))
 @given(st.lists(st.sampled_from([b"a", *map(str.encode, "é€😀"), b"\xff", b"\xe2\x82", b"\n"]), max_size=30), st.data())
 @settings(max_examples=60)
 def test_req_bash_003_12_pieces_make_the_whole(parts, data):
@@ -644,7 +653,7 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     assert end == output.stat().st_size and job.read(end) == ("", end)
 
 
-@clause("003.13", saboteur=("        return self._end(Cancel())", "        return bool(self._end)"))
+@clause("003.13", saboteur=("Job.kill", "self._end(Cancel())", "bool(self._end)"))
 @needs_proc
 def test_req_bash_003_13_kill_means_gone():
     with BashTool(profile=tiny(grace=1.0)) as tool:
@@ -680,7 +689,7 @@ def test_req_bash_003_13_kill_means_gone():
         dies()
 
 
-@clause("003.14", saboteur=("                if self._supervisor_lives():\n", "                if True:\n"))
+@clause("003.14", saboteur=("Job._end", "self._supervisor_lives()", "True"))
 @needs_proc
 def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
     for name in ("UNKILLABLE_S", "HOST_SLACK_S"):  # for which a kill waits in vain
@@ -715,7 +724,7 @@ def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
         stranger.wait()
 
 
-@clause("003.15", saboteur=("is_over():\n            self", "is_over():\n            _kill_below()\n            self"))
+@clause("003.15", saboteur=("Command.report", "self.attached", "_kill_below()\nself.attached"))
 @needs_proc
 @fewest
 @given(leaving())
@@ -747,7 +756,7 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
         assert tool.run("echo fine", mode="background").status == "exited"
 
 
-@clause("003.16", saboteur=("        if count < self._most:\n", "        if count <= self._most:\n"))
+@clause("003.16", saboteur=("JobTable.take_place", "< self._most", "<= self._most"))
 def test_req_bash_003_16_a_bound_on_jobs():
     assert inspect.signature(BashTool).parameters["max_jobs"].default == 32
     with BashTool(max_jobs=3) as tool, BashTool() as other:
@@ -764,7 +773,7 @@ def test_req_bash_003_16_a_bound_on_jobs():
             tool.job(result.pid).kill()
 
 
-@clause("003.17", saboteur=("with suppress(SpawnError):\n                ", ""))
+@clause("003.17", saboteur=("Command.answer_as_job", "with suppress(SpawnError): self", "self"))
 @needs_proc
 def test_req_bash_003_17_a_timeout_that_keeps():
     keeping = dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)
@@ -811,7 +820,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert job.kill() and not alive(job.pid)
 
 
-@clause("003.18", saboteur=("\"no supervisor could be started: \" + why", "\"\""))
+@clause("003.18", saboteur=("Exchange._run", '"no supervisor could be started: " + why', '""'))
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
@@ -839,7 +848,7 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
     assert not Path("made").exists()
 
 
-@clause("003.19", saboteur=("os.pipe()\n            ", "(end.detach() for end in socket.socketpair())\n            "))
+@clause("003.19", saboteur=("Output.open_pipes", "os.pipe()", "(end.detach() for end in socket.socketpair())"))
 @given(
     st.lists(
         st.sampled_from(["plain", "err >&2", "dev > /dev/stderr", "out > /dev/stdout", "tee | tee /dev/stderr"]),
@@ -856,7 +865,7 @@ def test_req_bash_003_19_reopening_loses_nothing(ways):
         assert Path(result.output_file).read_text() == expected + "\n\n[background process completed]\n"
 
 
-@clause("003.20", saboteur=("st_size\n            with", "st_size\n            os.stat(self.path)\n            with"))
+@clause("003.20", saboteur=("Output.append_note", "with suppress", "os.stat(self.path)\nwith suppress"))
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
     if fault == "full" and os.geteuid() != 0:
@@ -880,7 +889,10 @@ def test_req_bash_003_20_files_that_fail(fault):
                 assert "20000\n" in Path("elsewhere").read_text()
 
 
-@clause("003.21", saboteur=(" and not (self.known_as_job and self.shell.popen.returncode < 0)", ""))
+@clause(
+    "003.21",
+    saboteur=("Command.watch", "stops and not (self.known_as_job and self.shell.popen.returncode < 0)", "stops"),
+)
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
@@ -903,7 +915,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
         assert result.exit_code == 137 and "still running: pid %d " % number_in("server") in result.text
 
 
-@clause("003.22", saboteur=("error == \"lost\" or is_left", "error == \"lost\" or not outcome.exit_code"))
+@clause("003.22", saboteur=("job_lines", "or is_left", "or not outcome.exit_code"))
 @needs_proc
 @few
 @given(st.sampled_from(["", "done\n", "no newline"]), st.sampled_from(["", "sleep 600 & ", "(setsid sleep 600 &); "]))
@@ -921,7 +933,7 @@ def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
 # ---- 004 Isolation -------------------------------------------------------------------------------------------------
 
 
-@clause("004.1", saboteur=("start_new_session=True,\n        )", "start_new_session=False,\n        )"))
+@clause("004.1", saboteur=("Shell._spawn", "start_new_session=True", "start_new_session=False"))
 def test_req_bash_004_1_leads_a_session():
     with BashTool() as tool:
         shell, group, session = map(int, tool.run("set -- $(cut -d' ' -f1,5,6 /proc/$$/stat); echo $*").text.split())
@@ -943,6 +955,7 @@ NO_SETTINGS = ["plain", "/a/path", "hunter2", "12a4", "1.2.3", "truest", "passwo
 @clause(
     "004.2",
     saboteur=(
+        "looks_secret",
         "SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
         "name.upper() for word in SECRET_WORDS",
     ),
@@ -990,7 +1003,7 @@ OPEN_VALUES = [
 ]
 
 
-@clause("004.3", saboteur=("re.search(_SECRET_VALUE, value) or ", ""))
+@clause("004.3", saboteur=("looks_secret", "re.search(_SECRET_VALUE, value) or re", "re"))
 @given(
     st.sampled_from(SECRET_VALUES + OPEN_VALUES),
     st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]),
@@ -1025,7 +1038,7 @@ ESCAPES = [
 ]
 
 
-@clause("004.4", saboteur=("            _kill_below()\n            self.turn", "            self.turn"))
+@clause("004.4", saboteur=("Command.end", "_kill_below()", "pass"))
 @needs_proc
 @fewest
 @given(st.permutations(list(enumerate(ESCAPES))), st.integers(0, 2), st.booleans(), st.booleans())
@@ -1049,7 +1062,7 @@ def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_
     assert not [pid for pid in processes() if seconds.encode() in of_proc(pid, "cmdline") and alive(pid)]
 
 
-@clause("004.5", saboteur=("and monotonic() < begun_s + self.grace_s:", "and False:"))
+@clause("004.5", saboteur=("Command.end", "monotonic() < begun_s + self.grace_s", "False"))
 @fewest
 @given(endless_in_each_way(), st.floats(0.3, 1.0), st.integers(0, 1))
 def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
@@ -1073,7 +1086,10 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
 
 @clause(
     "004.6",
-    saboteur=(("not self.childless and self.stops", "self.stops"), ("not self.childless and monotonic", "monotonic")),
+    saboteur=(
+        ("Command.end", "not self.childless and self.stops", "self.stops"),
+        ("Command.end", "not self.childless and monotonic", "monotonic"),
+    ),
 )
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
@@ -1089,9 +1105,7 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
             assert time.monotonic() - begun < 20
 
 
-@clause(
-    "004.7", saboteur=("self.leftovers = descendants()", "_kill_below()\n            self.leftovers = descendants()")
-)
+@clause("004.7", saboteur=("Command.report", "self.leftovers", "_kill_below()\nself.leftovers"))
 @fewest
 @given(st.tuples(*(leaving([way]) for way in WAYS_OF_LEAVING)))
 def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
@@ -1111,7 +1125,7 @@ def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
         os.kill(pid, signal.SIGKILL)
 
 
-@clause("004.8", saboteur=("withheld = secret - kept - DROPPED_NAMES", "withheld = secret - DROPPED_NAMES"))
+@clause("004.8", saboteur=("scrub_env", "kept - DROPPED_NAMES", "DROPPED_NAMES"))
 def test_req_bash_004_8_keeps_what_the_host_names():
     secret = st.from_regex(r"[A-Z]{1,4}_(TOKEN|KEY|SECRET|PASSWORD)", fullmatch=True)
 
@@ -1141,7 +1155,7 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         assert set(withheld) == set(() if whole else pairs), keep
 
 
-@clause("004.10", saboteur=(" | chosen", ""))
+@clause("004.10", saboteur=("scrub_env", "DROPPED_NAMES | chosen", "DROPPED_NAMES"))
 def test_req_bash_004_10_withholds_what_the_host_drops():
     name = st.from_regex(r"[A-Z]{1,4}(_TOKEN|_KEY|_B)?", fullmatch=True)
     globs = name | st.sampled_from(["A*", "*_TOKEN", "?", "*", "[A-M]*", "b", ""])
@@ -1174,7 +1188,7 @@ def test_req_bash_004_10_withholds_what_the_host_drops():
             assert tool.run("echo $MY_PLAIN $MY_OTHER", env={"MY_PLAIN": "x"}).text == "x\n"
 
 
-@clause("004.9", saboteur=("self.shell,", '[b"env", *map(b"=".join, os.environb.items()), *self.shell],'))
+@clause("004.9", saboteur=("Session.plan", "self.shell", '[b"env", *map(b"=".join, os.environb.items()), *self.shell]'))
 def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-secret")
     with BashTool(state_dir="state") as tool:
@@ -1201,7 +1215,11 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
 
 @clause(
     "005.1",
-    saboteur=("=True,\n        )", "=True, preexec_fn=lambda ends=os.openpty(): os.open(os.ttyname(ends[1]), 2))"),
+    saboteur=(
+        "Shell._spawn",
+        "start_new_session=True",
+        "start_new_session=True, preexec_fn=lambda ends=os.openpty(): os.open(os.ttyname(ends[1]), 2)",
+    ),
 )
 def test_req_bash_005_1_no_controlling_terminal():
     program = "from bash_tool import BashTool; open('/dev/tty').close(); "
@@ -1225,7 +1243,9 @@ WAYS_OF_READING = [
 ]
 
 
-@clause("005.2", saboteur=("else self._source", "else self._source if self._source >= 0 else writers[0]"))
+@clause(
+    "005.2", saboteur=("Shell._spawn", "else self._source", "else self._source if self._source >= 0 else writers[0]")
+)
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
@@ -1244,7 +1264,7 @@ def test_req_bash_005_2_stdin_is_at_its_end():
 # ---- 006 Definition and arguments ----------------------------------------------------------------------------------
 
 
-@clause("006.1", saboteur=("arguments[\"required\"] = list(profile.required)", "arguments[\"required\"] = []"))
+@clause("006.1", saboteur=("define", "list(profile.required)", "[]"))
 def test_req_bash_006_1_schema():
     definition = BashTool().definition()
     assert set(definition) == {"name", "description", "input_schema"} and definition["name"] == "bash"
@@ -1274,13 +1294,13 @@ def test_req_bash_006_1_schema():
     assert limit["description"] == "Timeout in ms before auto-backgrounding (default: 7000)"
 
 
-@clause("006.2", saboteur=('given.get("mode", "default")', 'given.get("mode", "slow")'))
+@clause("006.2", saboteur=("parse_arguments", '"default"', '"slow"'))
 def test_req_bash_006_2_mode_may_be_omitted():
     for arguments in ({"command": "x"}, {"command": "x", "mode": None}, {"command": "x", "mode": "default"}):
         assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Request("x", "default")
 
 
-@clause("006.3", saboteur=('.replace("{cwd}", make_printable(cwd))', '.replace("{cwd}", "/")'))
+@clause("006.3", saboteur=("define", "make_printable(cwd)", '"/"'))
 @given(st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20))
 @few
 def test_req_bash_006_3_names_the_directory(name):
@@ -1299,7 +1319,7 @@ def json_values():
     )
 
 
-@clause("006.4", saboteur=("unknown key %s; allowed", "unknown %.0s; allowed"))
+@clause("006.4", saboteur=("parse_arguments", "key %s;", "%.0s;"))
 def test_req_bash_006_4_rejects_by_name():
     reached = set()
 
@@ -1340,7 +1360,7 @@ def test_req_bash_006_4_rejects_by_name():
     assert not Path("made").exists()
 
 
-@clause("006.5", saboteur=("isinstance(arguments, (str, bytes))", "isinstance(arguments, bytes)"))
+@clause("006.5", saboteur=("parse_arguments", "(str, bytes)", "bytes"))
 @given(st.dictionaries(st.sampled_from(["command", "mode", "x"]), json_values()) | json_values())
 def test_req_bash_006_5_takes_json_text(arguments):
     text = json.dumps(arguments)
@@ -1351,7 +1371,7 @@ def test_req_bash_006_5_takes_json_text(arguments):
         assert bash_tool.parse_arguments(broken, MODES).error == "invalid_arguments"
 
 
-@clause("006.6", saboteur=('told = {"name": "bash",', 'told = {"name": "bash", "$comment": str(time.time()),'))
+@clause("006.6", saboteur=("define", '"bash", "description"', '"bash", "$comment": str(time.time()), "description"'))
 def test_req_bash_006_6_same_bytes():
     limits = st.floats(0.001, 1e6) | st.integers(1, 10**6)
 
@@ -1385,7 +1405,7 @@ def test_req_bash_006_6_same_bytes():
     assert len({cli("--schema").stdout for _ in range(2)}) == 1
 
 
-@clause("006.7", saboteur=('schema["enum"] = [*schema["enum"], None]', "pass"))
+@clause("006.7", saboteur=("define", 'schema["enum"] = [*schema["enum"], None]', "pass"))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_7_strict_for_openai(name):
     tool = BashTool("/", profile=PROFILES[name])
@@ -1406,7 +1426,7 @@ def test_req_bash_006_7_strict_for_openai(name):
     assert fits(dict(nulls, command=":"), parameters)
 
 
-@clause("006.8", saboteur=('"destructiveHint": true', '"destructiveHint": false'))
+@clause("006.8", saboteur=("TOOL_HINTS", '"destructiveHint": true', '"destructiveHint": false'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_8_definition_for_mcp(name):
     tool = BashTool("/", profile=PROFILES[name])
@@ -1505,7 +1525,7 @@ def agreement(validates):
     assert reached == {(name, admitted) for name in PROFILES for admitted in (True, False)}
 
 
-@clause("006.9", saboteur=("<= value <= schema[\"maximum\"]:", "<= value:"))
+@clause("006.9", saboteur=("_wrong_argument", 'value <= schema["maximum"]', "value"))
 def test_req_bash_006_9_schema_and_call_agree():
     agreement(fits)
 
@@ -1513,7 +1533,7 @@ def test_req_bash_006_9_schema_and_call_agree():
 TIMEOUTS = [None, None, 999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1000.5]
 
 
-@clause("006.10", saboteur=('"integer", "minimum": 1000,', '"integer", "minimum": 0,'))
+@clause("006.10", saboteur=("_schemas", '"minimum": 1000', '"minimum": 0'))
 @given(
     st.sampled_from(list(PROFILES.values())),
     st.none() | json_values(),
@@ -1553,7 +1573,7 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
     assert said.error == "invalid_arguments" and said.reason.startswith("invalid arguments: " + wrong), said
 
 
-@clause("006.11", saboteur=('"function": {**told, "parameters"', '"function": {**told, "input_schema"'))
+@clause("006.11", saboteur=("define", '{**told, "parameters"', '{**told, "input_schema"'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_11_nested_for_chat(name):
     tool = BashTool("/", profile=name)
@@ -1564,7 +1584,7 @@ def test_req_bash_006_11_nested_for_chat(name):
     assert json.loads(shown) == tool.definition("openai-chat")
 
 
-@clause("006.12", saboteur=('if "mode" not in properties:', "if False:"))
+@clause("006.12", saboteur=("define", '"mode" not in properties', "False"))
 def test_req_bash_006_12_no_word_of_modes():
     row = tiny(default=0.3, grace=0.2, parameters={"command": MODES.parameters["command"]})
     with BashTool(profile=row, deny="no") as tool:
@@ -1579,7 +1599,7 @@ def test_req_bash_006_12_no_word_of_modes():
 # ---- 007 Errors ----------------------------------------------------------------------------------------------------
 
 
-@clause("007.1", saboteur=("(profile.nonzero_is_error and bool(outcome.exit_code))", "False"))
+@clause("007.1", saboteur=("present", "(profile.nonzero_is_error and bool(outcome.exit_code))", "False"))
 @given(st.integers(1, 255), st.booleans())
 @draws(20)
 def test_req_bash_007_1_states_the_code(code, prints):
@@ -1591,7 +1611,7 @@ def test_req_bash_007_1_states_the_code(code, prints):
     assert line.startswith("[command failed: exit code %d%s" % (code, " (%s)" % name if name else "]"))
 
 
-@clause("007.2", saboteur=("return 128 - returncode,", "return -1,"))
+@clause("007.2", saboteur=("read_returncode", "128 - returncode", "-1"))
 @given(st.sampled_from(["HUP", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1"]))
 @few
 def test_req_bash_007_2_names_the_signal(name):
@@ -1604,7 +1624,7 @@ def test_req_bash_007_2_names_the_signal(name):
         assert result.text.startswith("[command failed: exit code %d (SIG%s)" % (128 + number, name))
 
 
-@clause("007.3", saboteur=("in lines) + text\n", 'in lines) + ("" if outcome.exit_code else text)\n'))
+@clause("007.3", saboteur=("format_brackets", "+ text", '+ ("" if outcome.exit_code else text)'))
 @given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 @few
 def test_req_bash_007_3_gives_the_output_too(text, code):
@@ -1613,7 +1633,7 @@ def test_req_bash_007_3_gives_the_output_too(text, code):
         assert shown == "[command failed: exit code %d]\n%s\n" % (code, text)
 
 
-@clause("007.4", saboteur=('raise SpawnError("shell_not_found", "the', 'return name or ("the'))
+@clause("007.4", saboteur=("find_program", 'raise SpawnError("shell_not_found", "', 'return name or ("'))
 def test_req_bash_007_4_system_errors(tmp_path):
     (tmp_path / "plain").write_text("not a program")
 
@@ -1644,7 +1664,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
     no_leak(lambda: [fails(*case) for case in cases])
 
 
-@clause("007.5", saboteur=("return failed(\"status_unknown\", SUPERVISOR_KILLED)", "return Outcome(\"exited\", 0)"))
+@clause("007.5", saboteur=("Exchange._run", 'failed("status_unknown", SUPERVISOR_KILLED)', 'Outcome("exited", 0)'))
 @needs_proc
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_req_bash_007_5_a_lost_status_is_unknown(profile):
@@ -1660,7 +1680,7 @@ def test_req_bash_007_5_a_lost_status_is_unknown(profile):
         assert tool.run("echo fine").exit_code == 0
 
 
-@clause("007.6", saboteur=("if outcome.exit_code == 137 else", "if not outcome.exit_code else"))
+@clause("007.6", saboteur=("status_line", "outcome.exit_code == 137", "not outcome.exit_code"))
 @fewest
 @given(
     st.lists(known_commands(codes=st.sampled_from([0, 1, 136, 137, 138, 143]), signals=["KILL", "TERM"]), min_size=4),
@@ -1677,7 +1697,7 @@ def test_req_bash_007_6_a_kill_that_is_not_ours(commands, deaf):
             assert (hint in text) == (known.code == 137)
 
 
-@clause("007.7", saboteur=('reason = self.shell.why_unread() if status == "exited" else ""', 'reason = ""'))
+@clause("007.7", saboteur=("Command.facts", 'self.shell.why_unread() if status == "exited" else ""', '""'))
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
@@ -1693,7 +1713,7 @@ def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
 # ---- 008 Text ------------------------------------------------------------------------------------------------------
 
 
-@clause("008.1", saboteur=(r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)", r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\)"))
+@clause("008.1", saboteur=("_MOVES_NOTHING", "x1b\\x80-\\x9f\\n", "x80-\\x9f"))
 @given(st.lists(st.sampled_from(ESCAPE_SEQUENCES) | st.text(st.sampled_from("ab [];0m\n\té"), max_size=6), max_size=12))
 @example(["\x1b]0;no end\n", "kept"])
 @example(["\x1b]8;;http://x\x1b\\", "link", "\x1b]0;title\x07"])
@@ -1743,7 +1763,7 @@ def drawn_on_a_screen(sequences, characters):
 OVERWRITES = "\r \x08 \r\n \x1b[K \x1b[0K \x1b[2K \x1b[1K \x1b[3G \x1b[2D \x1b[D \x1b[C \x1b[m".split(" ")
 
 
-@clause("008.2", saboteur=("\n            line.seek(0)", "\n            line.seek(0), line.truncate()"))
+@clause("008.2", saboteur=("_draw", '"\\r": line.seek(0)', '"\\r":\n    line.seek(0), line.truncate()'))
 @given(drawn_on_a_screen(OVERWRITES + ESCAPE_SEQUENCES, "abc 好\t\n\x1b[]2;K"))
 @example("Initial\r\r\r\rFinal")
 @example("Line1\r\nLine2\rLine2Updated\nLine3\r\n")
@@ -1764,7 +1784,7 @@ def test_req_bash_008_2_overwritten_is_gone(text):
     assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
 
 
-@clause("008.3", saboteur=(r"[\x00-\x07\x0b\x0c\x0e", r"[\x01-\x07\x0b\x0c\x0e"))
+@clause("008.3", saboteur=("_SHOWS_NOTHING", "\\x00-\\x07", "\\x01-\\x07"))
 @given(st.text(st.characters(max_codepoint=0x2FF), max_size=60))
 @example("\0")
 @example("a\0b\x01\x7f\x80\t")
@@ -1776,7 +1796,7 @@ def test_req_bash_008_3_no_control_characters(text):
         assert rendered == re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
 
 
-@clause("008.4", saboteur=('return data.decode("utf-8", "replace")', 'return data.decode("latin-1")'))
+@clause("008.4", saboteur=("decode", '"utf-8", "replace"', '"latin-1"'))
 def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
     pieces = b"a \n \xff \xc0 \xc3 \xa9 \xe2\x82 \xac \xf0\x9f \x98\x80 \xed\xa0\x80".split(b" ")
 
@@ -1813,7 +1833,7 @@ WORST = WORST.split("|") + [
 ]
 
 
-@clause("008.5", saboteur=("        line.write(run)\n", "        line.write(run), list(line.getvalue())\n"))
+@clause("008.5", saboteur=("_draw", ".write(run)", ".write(run), list(line.getvalue())"))
 def test_req_bash_008_5_linear_time():
     length = 40000 if THOROUGH or CHANGED else 2000
     for worst in WORST:
@@ -1834,7 +1854,7 @@ def test_req_bash_008_5_linear_time():
 UPWARDS = ["\x1b[" + end for end in "A 2A B 9B E 2E F 3F J 0J 1J 2J H".split()] + ["\n", "\n", "\n\n"]
 
 
-@clause("008.6", saboteur=('if kind in "AF":', 'if kind in "F":'))
+@clause("008.6", saboteur=("_draw", 'in "AF":', 'in "F":'))
 @given(drawn_on_a_screen(UPWARDS + OVERWRITES, "ab 好\n"))
 @example("one\ntwo\n\x1b[2A\x1b[Kone!\n\x1b[Ktwo!\n")
 @example("one\ntwo\nthree\x1b[F\x1b[Jend")
@@ -1863,7 +1883,7 @@ def path_in(text):
     return Path(last[len("[full output: ") : -1])
 
 
-@clause("009.1", saboteur=("with_newline(text) + saved + \"\\n\" if cut", "text if cut"))
+@clause("009.1", saboteur=("format_brackets", 'with_newline(text) + saved + "\\n"', "text"))
 @given(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
 @few
 def test_req_bash_009_1_names_the_whole_output(size, end):
@@ -1873,7 +1893,7 @@ def test_req_bash_009_1_names_the_whole_output(size, end):
     assert path.read_bytes() == b"x" * size + end.encode() + b"y" and result.output_file == str(path)
 
 
-@clause("009.2", saboteur=("os.fchmod(fd, 0o600)", "os.fchmod(fd, 0o644)"))
+@clause("009.2", saboteur=("_create", "(fd, 0o600)", "(fd, 0o644)"))
 @pytest.mark.parametrize("umask", [0, 0o077, *[0o777] * ROOT])  # an ordinary user could not use a folder made under it
 def test_req_bash_009_2_is_private(umask):
     program = "import os, sys\nfrom bash_tool import BashTool\nos.umask(int(sys.argv[1]))\nprint(BashTool().run('seq 50000').output_file)"
@@ -1882,7 +1902,7 @@ def test_req_bash_009_2_is_private(umask):
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-@clause("009.3", saboteur=("self._pending += chunk", 'self._pending += chunk.replace(b"\\r", b"")'))
+@clause("009.3", saboteur=("Output.read", "_pending += chunk", '_pending += chunk.replace(b"\\r", b"")'))
 @given(st.binary(min_size=1, max_size=2000))
 @few
 def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
@@ -1894,7 +1914,7 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
         assert Path(result.output_file).read_bytes() == data + data
 
 
-@clause("009.4", saboteur=("OSError as problem:\n                self", "KeyError as problem:\n                self"))
+@clause("009.4", saboteur=("Output.save", "except OSError", "except KeyError"))
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
 
@@ -1923,7 +1943,7 @@ def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch
             assert result.stdout.endswith("\n100000\n")
 
 
-@clause("009.5", saboteur=("            if self.room < 0:\n", "            if False:\n"))
+@clause("009.5", saboteur=("Output._write", "self.room < 0:", "False:"))
 def test_req_bash_009_5_is_capped():
     assert bash_tool.FILE_CAP_BYTES == 64 * 1024 * 1024
     with variant_module(FILE_CAP_BYTES="200 * KIB").BashTool() as tool:
@@ -1936,7 +1956,7 @@ def test_req_bash_009_5_is_capped():
 
 
 @pytest.mark.parametrize("is_the_users", [False, True])
-@clause("009.6", saboteur=("        if _remove_finished(path):\n", "        if True:\n"))
+@clause("009.6", saboteur=("_make_room", "_remove_finished(path)", "True"))
 def test_req_bash_009_6_the_folder_is_capped(is_the_users):
     assert (bash_tool.FOLDER_CAP_BYTES, bash_tool.FOLDER_CAP_FILES) == (1024**3, 1000)
     folder = Path("bash-tool-of-%d" % os.getuid() if is_the_users else "s")
@@ -1968,7 +1988,7 @@ def test_req_bash_009_6_the_folder_is_capped(is_the_users):
         assert not {"output-%012x.log" % 1000, "output-%012x.job" % 1000} & names
 
 
-@clause("009.7", saboteur=("        if self._path is not None:\n            remove_files(self._path)\n", ""))
+@clause("009.7", saboteur=("Exchange.abandon", "remove_files(self._path)", "pass"))
 def test_req_bash_009_7_close_keeps_what_was_named():
     seen = []
 
@@ -1992,7 +2012,7 @@ def test_req_bash_009_7_close_keeps_what_was_named():
     assert not list(Path(os.environ["TMPDIR"]).glob("bash-tool-*"))
 
 
-@clause("009.8", saboteur=("if buffer.total_bytes > self._plan.limit_bytes:", "if True:"))
+@clause("009.8", saboteur=("Output.read", "buffer.total_bytes > self._plan.limit_bytes", "True"))
 @fewest
 @given(
     st.lists(known_commands(), min_size=4, max_size=8),
@@ -2016,7 +2036,7 @@ FLOODS = [  # examples, not drawn: each takes seconds, and differs in how fast a
 ]
 
 
-@clause("010.1", saboteur=("while tail and self._held_bytes", "while False and self._held_bytes"))
+@clause("010.1", saboteur=("OutputBuffer.add", "while tail", "while False"))
 @pytest.mark.parametrize("flood", first_of(FLOODS, *FLOODS[:2]))
 def test_req_bash_010_1_a_flood_stays_small(flood):
     grown = in_host(
@@ -2037,7 +2057,14 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
     assert max(map(int, grown.split())) < 8 * 1024, grown  # in the host, and in the supervisor
 
 
-@clause("010.2", saboteur=("total_bytes += len(chunk)", "total_bytes = min(self.total_bytes + len(chunk), 131073)"))
+@clause(
+    "010.2",
+    saboteur=(
+        "OutputBuffer.add",
+        "total_bytes += len(chunk)",
+        "total_bytes = min(self.total_bytes + len(chunk), 131073)",
+    ),
+)
 @given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
 @few
 @example([(131073, "1"), (1, "2")])
@@ -2047,7 +2074,10 @@ def test_req_bash_010_2_the_size_is_true(writes):
     assert result.total_bytes == sum(size for size, _ in writes) and result.exit_code == 0
 
 
-@clause("010.3", saboteur=("_engine.give_back(line)", "sys.modules.setdefault(\"leaked\", []).append(line)"))
+@clause(
+    "010.3",
+    saboteur=("Exchange._give_back_or_close", "_engine.give_back", 'sys.modules.setdefault("leaked", []).append'),
+)
 def test_req_bash_010_3_nothing_stays():
     tool = BashTool(profile=tiny(default=0.1, grace=0.1, drain_idle_s=0.05))
 
@@ -2066,7 +2096,10 @@ def test_req_bash_010_3_nothing_stays():
 # ---- 011 A held pipe -----------------------------------------------------------------------------------------------
 
 
-@clause("011.1", saboteur=("min(quiet_s + self.plan.drain_idle_s, longest)", "quiet_s + self.plan.drain_idle_s"))
+@clause(
+    "011.1",
+    saboteur=("Command.drain", "min(quiet_s + self.plan.drain_idle_s, longest)", "quiet_s + self.plan.drain_idle_s"),
+)
 @fewest
 @given(known_commands(), st.floats(0.5, 0.7), st.floats(0.0, 0.4))
 @example(Known("echo hi", merged="hi\n"), 0.5, 1.5)
@@ -2086,7 +2119,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert silent.stdout == known.merged
 
 
-@clause("011.2", saboteur=("named=list_processes(left), stop", "named=\"processes\", stop"))
+@clause("011.2", saboteur=("leftover_notes", "list_processes(left)", '"processes"'))
 @needs_proc
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
@@ -2110,7 +2143,9 @@ def test_req_bash_011_2_names_the_leftover(code, count):
         assert tool.run(passing + "exit %d" % code).notes == ()
 
 
-@clause("011.3", saboteur=("clear_scratch()", "clear_scratch()\n        self.output._write = lambda chunk: None"))
+@clause(
+    "011.3", saboteur=("Command.report", "clear_scratch()", "clear_scratch()\nself.output._write = lambda chunk: None")
+)
 def test_req_bash_011_3_goes_on_reading():
     BashTool().run(":")
     assert eventually(lambda: tasks() == OWN_THREADS)
@@ -2126,7 +2161,7 @@ def test_req_bash_011_3_goes_on_reading():
     assert eventually(lambda: (len(descriptors()), tasks()) <= (len(before[0]), before[1]))
 
 
-@clause("011.4", saboteur=("while not self.stops and not self.is_over():", "while False:"))
+@clause("011.4", saboteur=("Command.drain", "not self.stops and not self.is_over()", "False"))
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
 
@@ -2148,7 +2183,7 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
         assert all(tool.run("echo %d" % n).stdout == "%d\n" % n for n in range(30))
 
 
-@clause("011.5", saboteur=("any(map(has_inner_number, descendants()))", "any(())"))
+@clause("011.5", saboteur=("Shell.can_kill", "map(has_inner_number, descendants())", "()"))
 @needs_proc
 @fewer
 @given(st.integers(0, 3), st.sampled_from(["default", "background"]))
@@ -2166,7 +2201,7 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
         assert "kill -9 -" in tool.run(lasting("sleep 600"), mode="background").text
 
 
-@clause("011.6", saboteur=("else sorted(self.leftovers),", "else sorted(self.leftovers)[:LEFTOVERS_NAMED],"))
+@clause("011.6", saboteur=("Command.facts", "(self.leftovers)", "(self.leftovers)[:LEFTOVERS_NAMED]"))
 @needs_proc
 @fewer
 @given(st.integers(0, 8), st.sampled_from(["default", "background"]))
@@ -2187,7 +2222,7 @@ def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
 # ---- 012 The command's text ----------------------------------------------------------------------------------------
 
 
-@clause("012.1", saboteur=("b\"-c\", line.encode()]", "b\"-c\", line.encode(), plan.text[:99]]"))
+@clause("012.1", saboteur=("Shell._spawn", ".encode()", ".encode(), plan.text[:99]"))
 @few
 @given(
     st.sampled_from(list(PROFILES)),
@@ -2204,7 +2239,7 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
         assert tool.run(command, stdin=stdin).stdout.rstrip("\n") == "none else"
 
 
-@clause("012.2", saboteur=('text + b"', 'text[:131071] + b"'))
+@clause("012.2", saboteur=("Shell._make_text", "._plan.text", "._plan.text[:131071]"))
 @given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 @few
 def test_req_bash_012_2_any_length(size, filler):
@@ -2216,7 +2251,7 @@ def test_req_bash_012_2_any_length(size, filler):
         assert result.text == "0\n%d\n" % (size * len(filler.encode()))
 
 
-@clause("012.3", saboteur=('if "\\0" in command:', "if False:"))
+@clause("012.3", saboteur=("parse_command", '"\\0" in command', "False"))
 @given(st.text(max_size=20), st.sampled_from(["\0", "\ud800", "\udfff"]), st.text(max_size=20))
 def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
     with BashTool() as tool:
@@ -2229,7 +2264,7 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 
 @needs_proc
 @pytest.mark.parametrize("face", ["server", "command line", "library"])
-@clause("012.4", saboteur=("take_own_name()\n    _prctl", "_prctl"))
+@clause("012.4", saboteur=("_use", "take_own_name()", "pass"))
 def test_req_bash_012_4_names_of_its_own(face):
     folder = Path(tempfile.mkdtemp()) / "python-server"
     folder.mkdir()
@@ -2259,7 +2294,7 @@ def test_req_bash_012_4_names_of_its_own(face):
 # ---- 013 The working directory is gone -----------------------------------------------------------------------------
 
 
-@clause("013.1", saboteur=("self._spawn(self.scratch, writers)", 'self._spawn(b"/", writers)'))
+@clause("013.1", saboteur=("Shell.start", "self.scratch,", 'b"/",'))
 @few
 @given(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
@@ -2290,7 +2325,14 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
 WAYS_OF_MAKING = ["> a", "mkdir b", "ln -s no c", "mkfifo d", "> .e", "> f; rm f", "mkdir g; rmdir g"]
 
 
-@clause("013.2", saboteur=("self.notes.append(NOTE_SCRATCH.format(path=make_printable(self.scratch)))", "pass"))
+@clause(
+    "013.2",
+    saboteur=(
+        "Shell.clear_scratch",
+        "self.notes.append(NOTE_SCRATCH.format(path=make_printable(self.scratch)))",
+        "pass",
+    ),
+)
 @few
 @given(st.lists(st.sampled_from(WAYS_OF_MAKING), max_size=3), known_commands(), st.booleans())
 @example(["> made"], Known(":"), False)
@@ -2313,7 +2355,7 @@ def test_req_bash_013_2_keeps_what_was_left_there(tmp_path, makes, known, busy):
         assert busy or not os.path.exists(folder)
 
 
-@clause("013.3", saboteur=("        os.stat(path + \"/\")", "        os.stat(\"/\")"))
+@clause("013.3", saboteur=("_directory", '(path + "/")', '("/")'))
 @given(folders, st.sampled_from(["missing", "file", "below a file", "shut off", "~"]), st.booleans())
 @few
 def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
@@ -2346,7 +2388,7 @@ def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
 # ---- 014 The environment -------------------------------------------------------------------------------------------
 
 
-@clause("014.1", saboteur=("kept_out = DROPPED_NAMES | withheld", "kept_out = withheld"))
+@clause("014.1", saboteur=("scrub_env", "DROPPED_NAMES | withheld", "withheld"))
 def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise; alias ls=false\n")
     (tmp_path / "usr").mkdir()
@@ -2359,7 +2401,7 @@ def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
         assert BashTool().run("type -t builtin command unset").text == "builtin\nbuiltin\nbuiltin\n"
 
 
-@clause("014.2", saboteur=("    env.update(NON_INTERACTIVE)\n", ""))
+@clause("014.2", saboteur=("scrub_env", "env.update(NON_INTERACTIVE)", "pass"))
 def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
     editors = ["EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"]
     for name in [*editors, "PAGER", "GIT_PAGER", "TERM", "GIT_TERMINAL_PROMPT"]:
@@ -2389,7 +2431,7 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         assert tool.run("$SUDO_EDITOR f").exit_code == 1
 
 
-@clause("014.3", saboteur=('env["LANG"] = "C.UTF-8"', "pass"))
+@clause("014.3", saboteur=("scrub_env", 'env["LANG"] = "C.UTF-8"', "pass"))
 @given(st.dictionaries(st.sampled_from("LANG LC_ALL LC_CTYPE LC_TIME".split()), st.sampled_from(["", "C", "de.UTF-8"])))
 def test_req_bash_014_3_the_locale(locale):
     env, _ = bash_tool.scrub_env(locale)
@@ -2402,7 +2444,7 @@ HARMLESS = """PATH HOME GIT_AUTHOR_NAME GIT_CONFIG_GLOBAL GIT_CONFIG_VALUE_0 SSH
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY TOKENIZERS_PARALLELISM CI""".split()
 
 
-@clause("014.4", saboteur=("name: value for name, value in environ", "name: value.strip() for name, value in environ"))
+@clause("014.4", saboteur=("scrub_env", "value for", "value.strip() for"))
 @given(
     st.dictionaries(st.sampled_from(HARMLESS), st.text(st.characters(exclude_characters="\0"), max_size=12)),
     st.dictionaries(st.sampled_from(SECRET_NAMES), st.sampled_from(SETTINGS)),
@@ -2413,7 +2455,7 @@ def test_req_bash_014_4_all_else_passes(environ, set_to):
     assert not withheld and env.items() >= passed.items()
 
 
-@clause("014.5", saboteur=("{**NON_INTERACTIVE, **base}", "{**base, **NON_INTERACTIVE}"))
+@clause("014.5", saboteur=("tool_env", "{**NON_INTERACTIVE, **base}", "{**base, **NON_INTERACTIVE}"))
 def test_req_bash_014_5_a_given_environment_is_passed():
     @few
     @given(
@@ -2443,7 +2485,9 @@ def test_req_bash_014_5_a_given_environment_is_passed():
         assert tool.run("echo hi; cd /").text == "hi\nwrong\n"
 
 
-@clause("014.6", saboteur=("(name in words or name.upper().endswith(REMOTE_ENDINGS))", "name in words"))
+@clause(
+    "014.6", saboteur=("withheld_notes", "(name in words or name.upper().endswith(REMOTE_ENDINGS))", "name in words")
+)
 @few
 @given(
     st.sets(st.tuples(names, st.sampled_from("PROXY proxy Index INDEX_URL index_url REGISTRY".split())), max_size=6),
@@ -2465,7 +2509,7 @@ def test_req_bash_014_6_a_withheld_index_is_told(told, others, known):
     assert first.stdout == second.stdout == known.merged
 
 
-@clause("014.7", saboteur=('b"--norc", ', ""))
+@clause("014.7", saboteur=("Shell._spawn", 'b"--norc", b"-c"', 'b"-c"'))
 def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     for name in (".bashrc", ".bash_profile", ".profile", ".bash_login"):
         (tmp_path / name).write_text("echo noise\n")
@@ -2478,7 +2522,7 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     assert BashTool().run("echo quiet").text == "mine\nquiet\n"
 
 
-@clause("014.8", saboteur=("if outcome.exit_code:", "if not outcome.exit_code:"))
+@clause("014.8", saboteur=("withheld_notes", "if outcome", "if not outcome"))
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
     for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
@@ -2546,7 +2590,7 @@ def all_cancelled(commands, profile):
         return at_once(lambda n: tool.run(commands[n].text, timeout_s=60, cancel=tokens[n]), range(len(commands)))
 
 
-@clause("015.1", saboteur=('self.request_stop("cancelled", stops)', 'self.request_stop("timed_out", stops)'))
+@clause("015.1", saboteur=("Command.turn", '"cancelled",', '"timed_out",'))
 @given(st.booleans())
 @settings(max_examples=4)
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
@@ -2562,7 +2606,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("line.wait_for(True, until) and line.socket.recv(READ_BYTES)", "False"))
+@clause("015.2", saboteur=("Exchange.abandon", "line.wait_for(True, until) and line.socket.recv(READ_BYTES)", "False"))
 def test_req_bash_015_2_an_exception_in_the_caller():
     raised = {signal.SIGINT: KeyboardInterrupt, signal.SIGUSR1: Struck}
 
@@ -2624,10 +2668,7 @@ def test_req_bash_015_2_an_exception_in_the_caller():
     at_whatever_moment()
 
 
-@clause(
-    "015.3",
-    saboteur=("        while not self.childless and self.stops < 2 and", "        while not self.childless and"),
-)
+@clause("015.3", saboteur=("Command.end", "and self.stops < 2 and", "and"))
 def test_req_bash_015_3_the_second_cancel_kills():
     with BashTool(profile=tiny(default=60, grace=60)) as tool:
         begun = time.monotonic()
@@ -2640,7 +2681,7 @@ def test_req_bash_015_3_the_second_cancel_kills():
         assert result.status == "timed_out" and time.monotonic() - begun < 30
 
 
-@clause("015.4", saboteur=("            if self._stops_wanted():\n                return Outcome(\"cancelled\")\n", ""))
+@clause("015.4", saboteur=("Exchange._run", 'if self._stops_wanted(): return Outcome("cancelled")', "pass"))
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     def with_a_token_that_is_cancelled():
         before, cancel = descriptors(), Cancel()
@@ -2670,7 +2711,7 @@ def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     however_it_is_called()
 
 
-@clause("015.5", saboteur=("            self._session.closing.cancel()\n            for", "            for"))
+@clause("015.5", saboteur=("BashTool.close", "self._session.closing.cancel()", "pass"))
 def test_req_bash_015_5_close_ends_what_runs():
     tool = BashTool()
     with ThreadPoolExecutor(3) as pool:
@@ -2684,7 +2725,7 @@ def test_req_bash_015_5_close_ends_what_runs():
 # ---- 016 Live output -----------------------------------------------------------------------------------------------
 
 
-@clause("016.1", saboteur=("add_live(chunk, stream)", "add_live(chunk[1:], stream)"))
+@clause("016.1", saboteur=("Output.read", "add_live(chunk", "add_live(chunk[1:]"))
 @given(st.lists(st.text(st.sampled_from("aé€😀\n\r\x1b"), max_size=8), max_size=6))
 @few
 def test_req_bash_016_1_pieces_joined_are_the_output(words):
@@ -2703,7 +2744,7 @@ def skipped_in(text):
     return sum(float(size) * {"MB": 1048576, "KB": 1024, "B": 1}[unit] for size, unit in sizes)
 
 
-@clause("016.2", saboteur=("skipped = total - sum(len(tail) for _, tail in tails)", "skipped = 0"))
+@clause("016.2", saboteur=("SupervisorEnd.send", "total - sum(len(tail) for _, tail in tails)", "0"))
 @fewest
 @given(st.integers(12, 24), st.floats(0.2, 0.5))
 def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
@@ -2723,7 +2764,7 @@ def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
 # ---- 017 The command line ------------------------------------------------------------------------------------------
 
 
-@clause("017.1", saboteur=("result.exit_code or 0)", "0)"))
+@clause("017.1", saboteur=("_run_and_print", "result.exit_code or 0", "0"))
 @given(st.integers(0, 123), st.sampled_from(["", "hi", "ünï"]))
 @fewer
 def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
@@ -2737,7 +2778,7 @@ def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
     assert (piped.returncode, piped.stdout) == (code, done.stdout)
 
 
-@clause("017.2", saboteur=('"timed_out": 124', '"timed_out": 1'))
+@clause("017.2", saboteur=("EXIT_CODES", '"timed_out": 124', '"timed_out": 1'))
 def test_req_bash_017_2_exit_codes_of_its_own():
     assert cli("--timeout", "0.2", lasting("sleep 600")).returncode == 124
     for wrong in (["--mode", "fast", "x"], ["--nonsense"], [], ["--timeout", "-1", "x"], ["--schema", "nonsense"]):
@@ -2746,7 +2787,7 @@ def test_req_bash_017_2_exit_codes_of_its_own():
     assert cli("echo hi", env=dict(os.environ, PATH="/nowhere")).returncode == 125
 
 
-@clause("017.3", saboteur=("with _handled(interrupted):", "with _handled(signal.SIG_DFL):"))
+@clause("017.3", saboteur=("_run_and_print", "(interrupted)", "(signal.SIG_DFL)"))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
     command = lasting("trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait")
@@ -2758,7 +2799,7 @@ def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
     assert (text, tool.returncode, alive(shell)) == (b"[command cancelled]\nbegun\ncleaned\n", 130, False)
 
 
-@clause("017.4", saboteur=("json.dumps(result.to_dict()", "json.dumps(result.text"))
+@clause("017.4", saboteur=("_run_and_print", ".to_dict()", ".text"))
 @fewer
 @given(known_commands())
 @example(Known("printf '\\377é'"))
@@ -2773,13 +2814,13 @@ def test_req_bash_017_4_json(known):
     assert (fields["exit_code"], fields["signal"]) == (known.code, known.signal)
 
 
-@clause("017.5", saboteur=("hashlib.sha256(_read_file(", "hashlib.sha256(b\"x\" + _read_file("))
+@clause("017.5", saboteur=("main", "_read_file", 'b"x" + _read_file'))
 def test_req_bash_017_5_version():
     digest = subprocess.run(["sha256sum", str(TOOL)], stdout=subprocess.PIPE, check=True).stdout.decode().split()[0]
     assert cli("--version").stdout.decode() == "bash_tool %s sha256:%s\n" % (bash_tool.__version__, digest)
 
 
-@clause("017.6", saboteur=("replace(row, timeouts_s=limits,", "replace(row, timeouts_s=row.timeouts_s,"))
+@clause("017.6", saboteur=("_profile", "timeouts_s=limits", "timeouts_s=row.timeouts_s"))
 def test_req_bash_017_6_environment():
     for name in (*PROFILES, "JOBS"):
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
@@ -2796,7 +2837,7 @@ def test_req_bash_017_6_environment():
             assert b"BASH_TOOL_" + name.encode() in done.stderr, done
 
 
-@clause("017.7", saboteur=("deny=list(map(_typed, options.deny)),", ""))
+@clause("017.7", saboteur=("main", "deny=list(map(_typed, options.deny)),", ""))
 def test_req_bash_017_7_deny():
     @few
     @given(st.lists(words, min_size=1, max_size=3), st.integers(0, 2), known_commands())
@@ -2818,7 +2859,7 @@ def test_req_bash_017_7_deny():
         assert "contains 'touch'" in client.said("touch three") and not Path("three").exists()
 
 
-@clause("017.8", saboteur=("keep_env=options.keep_env,", ""))
+@clause("017.8", saboteur=("main", "keep_env=options.keep_env,", ""))
 def test_req_bash_017_8_keep_env():
     secrets = {"A_TOKEN": "one", "B_TOKEN": "two", "C_KEY_ID": "three"}
     env = dict(os.environ, **secrets)
@@ -2839,7 +2880,7 @@ def test_req_bash_017_8_keep_env():
         assert client.said("echo $A_TOKEN$B_TOKEN").endswith("]\none\n")
 
 
-@clause("017.10", saboteur=("drop_env=options.drop_env,", ""))
+@clause("017.10", saboteur=("main", "drop_env=options.drop_env,", ""))
 def test_req_bash_017_10_drop_env():
     harmless = {"HARMLESS": "one", "LOCAL_A": "two", "LOCAL_B": "three"}
     env = dict(os.environ, **harmless)
@@ -2861,7 +2902,7 @@ def test_req_bash_017_10_drop_env():
         assert said == "[not passed to commands: LOCAL_A]\nnone one\n"
 
 
-@clause("017.9", saboteur=("shorten(job.command),\n", 'shown(""),\n'))
+@clause("017.9", saboteur=("_print_jobs", "shorten(job.command)", 'shown("")'))
 def test_req_bash_017_9_jobs():
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
         commands = ["exit 5", "echo three", lasting("echo é; sleep 600")]
@@ -2887,7 +2928,7 @@ def test_req_bash_017_9_jobs():
     assert cli("--state-dir", "empty", "--jobs").stdout == b""
 
 
-@clause("017.12", saboteur=('"").split() + options.set', '"").split()'))
+@clause("017.12", saboteur=("main", "() + options.set", "()"))
 def test_req_bash_017_12_limits_that_are_set():
     numbers = st.integers(100, 3000)
 
@@ -2917,7 +2958,7 @@ def test_req_bash_017_12_limits_that_are_set():
         assert client.said("seq 1000").startswith(cut)
 
 
-@clause("017.13", saboteur=('time.time(), "arguments": arguments, **told}', "time.time(), **told}"))
+@clause("017.13", saboteur=("_logger", '"arguments": arguments, *', "*"))
 @fewest
 @given(st.lists(known_commands(), min_size=1, max_size=3))
 def test_req_bash_017_13_a_log(commands):
@@ -2950,7 +2991,7 @@ def test_req_bash_017_13_a_log(commands):
         assert client.end() == 0 and client.complaints().count("\n") == client.complaints().count("/dev/full") == 1
 
 
-@clause("017.14", saboteur=("is_gone = job.kill()", "is_gone = True"))
+@clause("017.14", saboteur=("_use", "job.kill()", "True"))
 @needs_proc
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["row", "json"])
 def test_req_bash_017_14_kill(form):
@@ -2974,7 +3015,7 @@ def test_req_bash_017_14_kill(form):
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
 
 
-@clause("018.1", saboteur=("if pattern in request.command:", "if pattern == request.command:"))
+@clause("018.1", saboteur=("_refusal", "if pattern in", "if pattern =="))
 @given(
     st.lists(st.text(st.sampled_from("ab -'"), min_size=1, max_size=3), max_size=3),
     st.text(st.sampled_from("ab -'"), max_size=20),
@@ -2993,7 +3034,7 @@ def test_req_bash_018_1_denied_substrings(deny, command):
 ERRORS = [RuntimeError, ValueError, OSError]
 
 
-@clause("018.2", saboteur=("not confirm(request.command):", "confirm(request.command) is False:"))
+@clause("018.2", saboteur=("_refusal", "not confirm(request.command)", "confirm(request.command) is False"))
 @few
 @given(st.sampled_from([True, False, None, 0, 1, "", "no", (), (0,)]) | st.sampled_from(ERRORS), known_commands())
 @example(RuntimeError, Known("echo hi", merged="hi\n"))
@@ -3025,7 +3066,7 @@ def test_req_bash_018_2_unconfirmed(answer, known):
             BashTool(**wrong)
 
 
-@clause("019.1", saboteur=("for python", "os.umask(0o11)\n        for python"))
+@clause("019.1", saboteur=("Engine._start_server", "for python", "os.umask(0o11)\nfor python"))
 def test_req_bash_019_1_the_host_is_left_as_it_was():
     printed = in_host(
         """
@@ -3054,7 +3095,7 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
 
 
 @clause(
-    "019.2", saboteur=("_exchanges.append(self)", "_exchanges.append(self), [n.leave() for n in token._exchanges[:-1]]")
+    "019.2", saboteur=("Exchange.answer", ".append(self)", ".append(self), [n.leave() for n in token._exchanges[:-1]]")
 )
 @fewest
 @given(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
@@ -3077,7 +3118,7 @@ def test_req_bash_019_2_calls_do_not_meet(commands, chance):
     assert len({result.output_file for result in results if result.output_file}) == 5
 
 
-@clause("019.3", saboteur=("            ids = user, self.confinement\n", "            ids = user, ()\n"))
+@clause("019.3", saboteur=("Engine.borrow", "self.confinement", "()"))
 def test_req_bash_019_3_a_newer_tool_is_as_confined_as_its_host():
     said = in_host("""
         import ctypes
@@ -3123,7 +3164,7 @@ DYING_HOST = lasting("""
 """)
 
 
-@clause("020.1", saboteur=("            self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)\n", "            pass\n"))
+@clause("020.1", saboteur=("Command.turn", "self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)", "pass"))
 @needs_proc
 @fewest
 @given(st.lists(endless(), min_size=5, max_size=5), st.permutations(["KILL", "TERM", "exit", "segfault", "forked"]))
@@ -3148,7 +3189,7 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
     at_once(dies, list(zip(commands, deaths)))
 
 
-@clause("020.2", saboteur=("():\n            self.attached = self.plan.ephemeral", "():\n            pass"))
+@clause("020.2", saboteur=("Command.report", "self.attached = self.plan.ephemeral", "pass"))
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
     in_host("""
@@ -3162,7 +3203,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
-@clause("020.3", saboteur=("first.kill()  #", 'first.kill(), os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "3")  #'))
+@clause("020.3", saboteur=("_start_python", ".kill()", '.kill(), os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "3")'))
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host("""
         tool = BashTool()
@@ -3177,7 +3218,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
 
 
-@clause("020.4", saboteur=("= HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "= False"))
+@clause("020.4", saboteur=("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"))
 @needs_proc
 @pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
@@ -3204,7 +3245,7 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
 # ---- 021 Sections, the tail, and jobs that a model asks about ------------------------------------------------------
 
 
-@clause("021.1", saboteur=("if len(verbs) > 1 and len(chosen) != 1:", "if len(verbs) > 1 and not chosen:"))
+@clause("021.1", saboteur=("parse_arguments", "len(chosen) != 1", "not chosen"))
 @given(st.dictionaries(st.sampled_from(["command", "check_pid", "kill_pid", "timeout"]), st.booleans()))
 def test_req_bash_021_1_exactly_one_verb(chosen):
     values = {"command": "echo x", "check_pid": 1, "kill_pid": 1, "timeout": 1000}
@@ -3245,7 +3286,7 @@ def sanitised_naively(text):
     return out.replace("\r\n", "\n")
 
 
-@clause("021.2", saboteur=('if chr(code) not in "\\t\\n\\r")', 'if chr(code) not in "\\t\\n")'))
+@clause("021.2", saboteur=("_DROPPED_CONTROLS", 'in "\\t\\n\\r"', 'in "\\t\\n"'))
 @given(
     st.lists(
         st.sampled_from([" ", *"\x1b[ \x1b] 0;1 m K x € \x07 \x1b\\ \x1b \r \n \t \0 \x1f \x7f ? \x1b(B".split(" ")]),
@@ -3281,7 +3322,7 @@ def tail_naively(data, lines, most, rolling):
     return text, cut
 
 
-@clause("021.3", saboteur=("del lines[:1]  # its", "pass  # its"))
+@clause("021.3", saboteur=("keep_tail", "del lines[:1]", "pass"))
 def test_req_bash_021_3_the_last_whole_lines():
     assert (JOBS.max_output_lines, JOBS.max_output_bytes, JOBS.rolling_bytes) == (2000, 51200, 102400)
     narrow = dataclasses.replace(JOBS, max_output_bytes=64, rolling_bytes=64)
@@ -3318,7 +3359,7 @@ def test_req_bash_021_3_the_last_whole_lines():
     assert reached >= {("lines", False, False), ("lines", False, True)}
 
 
-@clause("021.4", saboteur=("partly if outcome.problem else whole", "partly if outcome.problem else ''"))
+@clause("021.4", saboteur=("saved_text", "else whole", "else ''"))
 def test_req_bash_021_4_a_notice_and_a_file():
     with BashTool(profile=JOBS) as tool:
         result = tool.run("seq -w 9000 >&2; echo on; seq -w 9000 >&2")
@@ -3371,7 +3412,7 @@ def test_req_bash_021_4_a_notice_and_a_file():
                 assert re.search(notice, tool.run("seq -w 20000").text)
 
 
-@clause("021.5", saboteur=('return "%d (%s)" % (code, name) if name else str(code)', "return str(code)"))
+@clause("021.5", saboteur=("describe_code", '"%d (%s)" % (code, name) if name else str', "str"))
 @given(
     st.sampled_from(["", "out\n", "a\n\nb", "\n"]),
     st.sampled_from(["", "err\n", "x"]),
@@ -3386,7 +3427,7 @@ def test_req_bash_021_5_sections(out, err, code):
     assert (result.is_error, result.exit_code, result.stdout, result.stderr) == (code != 0, code, cut(out), cut(err))
 
 
-@clause("021.6", saboteur=("PARTIAL_LINES = (500, 100)", "PARTIAL_LINES = (100, 500)"))
+@clause("021.6", saboteur=("PARTIAL_LINES", "(500, 100)", "(100, 500)"))
 @needs_proc
 @fewest
 @given(st.lists(st.tuples(sizes_about(500), sizes_about(100)), min_size=2, max_size=5))
@@ -3416,7 +3457,7 @@ def test_req_bash_021_6_goes_to_the_background(outputs):
 written_lines = st.tuples(st.sampled_from([1, 2]), st.sampled_from(["line", "é€😀", "", "x" * 90]))
 
 
-@clause("021.7", saboteur=("self._shown_bytes = offset + stream.total_bytes", "self._shown_bytes = offset"))
+@clause("021.7", saboteur=("Job._new_output", "offset + stream.total_bytes", "offset"))
 @needs_proc
 @fewest
 @given(st.lists(written_lines, max_size=12), st.lists(written_lines, min_size=1, max_size=12))
@@ -3446,7 +3487,7 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause("021.8", saboteur=("return fit_streams(self._outcome, profile)\n", "return self._outcome\n"))
+@clause("021.8", saboteur=("Job._tell", "fit_streams(self._outcome, profile)", "self._outcome"))
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
@@ -3481,7 +3522,7 @@ def test_req_bash_021_8_the_last_answer():
         assert killed.startswith("[Process %d exited with code 143 (SIGTERM).\n" % result.pid)
 
 
-@clause("021.9", saboteur=("named = _job_names(running[-MAX_JOBS:]) or \"none\"", "named = \"none\""))
+@clause("021.9", saboteur=("JobTable.get", '_job_names(running[-MAX_JOBS:]) or "none"', '"none"'))
 @needs_proc
 def test_req_bash_021_9_a_number_that_is_no_jobs():
     with BashTool(profile=keeping(0.5)) as tool:
@@ -3501,7 +3542,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
 odd_numbers = st.sampled_from([86_400_000, 86_400_001, 10**30, True, False, "5", 1.5, 2.0, float("nan"), [], {}])
 
 
-@clause("021.10", saboteur=('schema["minimum"] ', "-1 "))
+@clause("021.10", saboteur=("_wrong_argument", 'schema["minimum"] <=', "-1 <="))
 @given(st.integers(-5, 5) | odd_numbers)
 def test_req_bash_021_10_milliseconds(value):
     parsed = bash_tool.parse_arguments({"command": "x", "timeout": value}, JOBS)
@@ -3515,7 +3556,7 @@ def test_req_bash_021_10_milliseconds(value):
 # ---- 022 Streams as data -------------------------------------------------------------------------------------------
 
 
-@clause("022.1", saboteur=('fields["exitCode"] = outcome.exit_code', 'fields["exitCode"] = outcome.exit_code or None'))
+@clause("022.1", saboteur=("stream_fields", ".exit_code", ".exit_code or None"))
 @given(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err"]), st.integers(0, 255))
 @few
 def test_req_bash_022_1_an_object(out, err, code):
@@ -3525,7 +3566,7 @@ def test_req_bash_022_1_an_object(out, err, code):
     assert not result.is_error and result.exit_code == code
 
 
-@clause("022.2", saboteur=("text[: row.max_output_chars]", "first_bytes(text, row.max_output_chars)"))
+@clause("022.2", saboteur=("STREAMS", "text[: row.max_output_chars]", "first_bytes(text, row.max_output_chars)"))
 def test_req_bash_022_2_a_head_of_characters():
     assert STREAMS.max_output_chars == 30_000
     reached = set()
@@ -3550,7 +3591,7 @@ def test_req_bash_022_2_a_head_of_characters():
         assert result.truncated and result.total_bytes == 60001 and result.output_file is None
 
 
-@clause("022.3", saboteur=('(outcome.command[:ECHO_CHARS], why)', '(outcome.command, why)'))
+@clause("022.3", saboteur=("stream_fields", "[:ECHO_CHARS]", ""))
 def test_req_bash_022_3_errors_are_not_the_commands():
     profile = dataclasses.replace(STREAMS, timeouts_s={"default": 1.0}, grace_s=0.3)
     long = lasting("touch begun; sleep 600 # ") + "x" * 100
@@ -3585,7 +3626,7 @@ def test_req_bash_022_3_errors_are_not_the_commands():
 # ---- 023 Labels ----------------------------------------------------------------------------------------------------
 
 
-@clause("023.1", saboteur=("    if outcome.stderr.text:\n        body", "    if outcome.stdout.text:\n        body"))
+@clause("023.1", saboteur=("format_labels", ".stderr.text:", ".stdout.text:"))
 @given(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err\n", "x"]), st.sampled_from([0, 1, 143]))
 @few
 def test_req_bash_023_1_labels(out, err, code):
@@ -3598,7 +3639,7 @@ def test_req_bash_023_1_labels(out, err, code):
             assert tool.run("kill -9 $$").text == "Exit code: -1\n" and not tool.run("kill -9 $$").is_error
 
 
-@clause("023.2", saboteur=("(row.max_output_bytes + 4, 0)", "(row.max_output_bytes - 4, 0)"))
+@clause("023.2", saboteur=("GUARDED", "max_output_bytes +", "max_output_bytes -"))
 def test_req_bash_023_2_a_head_of_bytes():
     assert GUARDED.max_output_bytes == 256 * 1024
     reached = set()
@@ -3621,7 +3662,7 @@ def test_req_bash_023_2_a_head_of_bytes():
     assert {(False, False), (True, False), (True, True)} <= reached
 
 
-@clause("023.3", saboteur=("\"cancelled\": \"Cancelled\",", "\"cancelled\": \"\","))
+@clause("023.3", saboteur=("format_labels", '"Cancelled"', '""'))
 def test_req_bash_023_3_first_lines():
     profile = dataclasses.replace(GUARDED, timeouts_s={"default": 1.0}, grace_s=0.3)
     asked = []
@@ -3654,7 +3695,7 @@ def test_req_bash_023_3_first_lines():
     whatever_it_was_doing()
 
 
-@clause("023.4", saboteur=("or outcome.signal ", ""))
+@clause("023.4", saboteur=("plain_code", "or outcome.signal else", "else"))
 @given(st.sampled_from([("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -1), ("kill -TERM $$", -1), ("exit 137", 137)]))
 @few
 def test_req_bash_023_4_details(case):
@@ -3669,7 +3710,7 @@ def test_req_bash_023_4_details(case):
 # ---- 024 What holds in every profile -------------------------------------------------------------------------------
 
 
-@clause("024.1", saboteur=("self.pipes[reader] = stream\n", "self.pipes[reader] = 0\n"))
+@clause("024.1", saboteur=("Output.open_pipes", "= stream", "= 0"))
 @few
 @given(known_commands(most=12))
 @example(
@@ -3689,7 +3730,7 @@ def test_req_bash_024_1_streams_apart(known):
         assert result.total_bytes == len((known.stdout + known.stderr).encode())
 
 
-@clause("024.2", saboteur=("return text.replace(\"\\0\", \"\\ufffd\")", "return text"))
+@clause("024.2", saboteur=("without_nul", '.replace("\\0", "\\ufffd")', ""))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_2_bounded_and_encodable(name):
     @given(st.binary(max_size=60), st.integers(0, 3), st.sampled_from(["", " >&2"]))
@@ -3707,7 +3748,7 @@ def test_req_bash_024_2_bounded_and_encodable(name):
     holds()
 
 
-@clause("024.3", saboteur=(r'[^\x07\x1b\n]*(?:\x07|\x1b\\)"  # CSI', r'[^\n]*?(?:\x07|\x1b\\)"  # CSI'))
+@clause("024.3", saboteur=("_SEQUENCE", "[^\\x07\\x1b\\n]*", "[^\\n]*?"))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_3_linear_time(name):
     wide = dict.fromkeys(["max_output_bytes", "rolling_bytes", "max_output_chars"], 8 << 20)
@@ -3730,7 +3771,7 @@ def test_req_bash_024_3_linear_time(name):
 BLANKS = [b"", b" ", b"\n", b" \n\t\n ", b"\0", b"\x1b[2J\x1b[H", b"\r", "\u00a0\u2003\u2028\u3000".encode()]
 
 
-@clause("024.4", saboteur=("    if not text.strip():", "    if not text:"))
+@clause("024.4", saboteur=("present", ".strip():", ":"))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_4_no_answer_is_blank(name):
     blank = st.text(st.sampled_from(" \t\n\r\v\f\0\x1c\x1f\x85\u00a0\u2003\u2028\u3000"), max_size=6)
@@ -3760,7 +3801,7 @@ def test_req_bash_024_4_no_answer_is_blank(name):
             assert all(part["text"].strip() for part in answer["content"]) and not answer["isError"]
 
 
-@clause("024.5", saboteur=('NO_OUTPUT + "\\n"', "NO_OUTPUT"))
+@clause("024.5", saboteur=("present", 'NO_OUTPUT + "\\n"', "NO_OUTPUT"))
 @fewest
 @given(known_commands())
 def test_req_bash_024_5_texts_end_alike(known):
@@ -3787,7 +3828,7 @@ def peak_bytes(pid):
     return 1024 * int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/%d/status" % pid).read_text()).group(1))
 
 
-@clause("025.1", saboteur=('"resultType": "complete",', ""))
+@clause("025.1", saboteur=("result_message", '"resultType": "complete",', ""))
 @pytest.mark.parametrize("method", ["server/discover", "tools/list", "ping", "tools/call"])
 def test_req_bash_025_1_both_eras(method):
     params = {"name": "bash", "arguments": {"command": "x"}} if method == "tools/call" else {}
@@ -3808,7 +3849,7 @@ def test_req_bash_025_1_both_eras(method):
             assert ("ttlMs" in answer["result"]) == ("cacheScope" in answer["result"]) == stateless
 
 
-@clause("025.2", saboteur=("    if version not in (None, *STATELESS_VERSIONS):", "    if False:"))
+@clause("025.2", saboteur=("_handle_request", "version not in (None, *STATELESS_VERSIONS)", "False"))
 @given(
     st.text(max_size=12).filter(lambda text: text not in bash_tool.STATELESS_VERSIONS)
     | st.sampled_from(["2025-11-25", "2026-07-29"]),
@@ -3821,7 +3862,10 @@ def test_req_bash_025_2_unknown_versions(version, method):
     assert error["data"] == {"requested": version, "supported": supported}
 
 
-@clause("025.3", saboteur=("asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]"))
+@clause(
+    "025.3",
+    saboteur=("_handle_request", "asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS", "HANDSHAKE_VERSIONS"),
+)
 @given(
     st.sampled_from(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, []])
     | st.text(max_size=12),
@@ -3838,7 +3882,7 @@ def test_req_bash_025_3_handshake(version, enveloped):
     }
 
 
-@clause("025.4", saboteur=('"isError": result.is_error,', '"isError": False,'))
+@clause("025.4", saboteur=("call_message", "result.is_error", "False"))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_025_4_the_same_text(name):
     limit = {"default": 3, "grace_s": 0.3}
@@ -3866,7 +3910,7 @@ def test_req_bash_025_4_the_same_text(name):
         few(given(st.dictionaries(st.text(max_size=9), values, max_size=2))(say_the_same))()
 
 
-@clause("025.5", saboteur=('if params.get("name") != tool["name"]:', 'if not params.get("name"):'))
+@clause("025.5", saboteur=("_handle_request", 'params.get("name") != tool["name"]', 'not params.get("name")'))
 @given(st.text(max_size=20), json_values())
 def test_req_bash_025_5_the_client_is_wrong(word, value):
     def code(message):
@@ -3891,7 +3935,7 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@clause("025.6", saboteur=("{name: getattr(result, name) for name in names}", "result.to_dict()"))
+@clause("025.6", saboteur=("call_message", "{name: getattr(result, name) for name in names}", "result.to_dict()"))
 def test_req_bash_025_6_structured_content(name):
     background = [{"command": lasting("echo up; sleep 600"), "mode": "background"}] if name == "modes" else []
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}, structured=True) as client:
@@ -3925,7 +3969,7 @@ def test_req_bash_025_6_structured_content(name):
         os.killpg(pid, signal.SIGKILL)
 
 
-@clause("025.7", saboteur=("args=(underway,), daemon=True).start()", "args=(underway,), daemon=True).run()"))
+@clause("025.7", saboteur=("Server._begin", "True).start(", "True).run("))
 def test_req_bash_025_7_calls_run_concurrently():
     numbers = itertools.count()
     os.mkfifo("nap")
@@ -3947,7 +3991,7 @@ def test_req_bash_025_7_calls_run_concurrently():
         whatever_runs()
 
 
-@clause("025.8", saboteur=("_withdrawn = True\n                underway.cancel.cancel()\n", "_withdrawn = True\n"))
+@clause("025.8", saboteur=("Server._take", "underway.cancel.cancel()", "pass"))
 def test_req_bash_025_8_a_withdrawn_call():
     def until(id_):
         messages = []
@@ -3976,7 +4020,7 @@ def test_req_bash_025_8_a_withdrawn_call():
         client.ask("ping")
 
 
-@clause("025.9", saboteur=("            if self._signals > obeyed:\n", "            if False:\n"))
+@clause("025.9", saboteur=("Server.serve", "self._signals > obeyed:", "False:"))
 @pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "HUP"])
 def test_req_bash_025_9_goodbye(goodbye):
     with Client(timeouts={"grace_s": 60}) as client:
@@ -4000,7 +4044,7 @@ def test_req_bash_025_9_goodbye(goodbye):
             os.killpg(job, signal.SIGKILL)
 
 
-@clause("025.22", saboteur=("if number == signal.SIGINT and not os.isatty(_SOURCE):", "if False:"))
+@clause("025.22", saboteur=("Server._turn", "number == signal.SIGINT and not os.isatty(_SOURCE)", "False"))
 def test_req_bash_025_22_an_interrupt_cancels():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background was started to ignore it
     with Client(timeouts={"grace_s": 60}) as client:
@@ -4035,7 +4079,7 @@ def test_req_bash_025_22_an_interrupt_cancels():
         os.killpg(job, signal.SIGKILL)
 
 
-@clause("025.23", saboteur=("        signal.set_wakeup_fd(before)\n", "        pass\n"))
+@clause("025.23", saboteur=("serve", "signal.set_wakeup_fd(before)", "pass"))
 def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
     program = """
         import os, signal, sys
@@ -4071,7 +4115,7 @@ def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
 live_pieces = st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15]))
 
 
-@clause("025.10", saboteur=("self._progress += 1", "self._progress = 1"))
+@clause("025.10", saboteur=("CallUnderway.progress", "._progress +", "._progress "))
 @given(st.lists(live_pieces, min_size=2, max_size=4))
 @fewer
 def test_req_bash_025_10_live_output(writes):
@@ -4090,10 +4134,10 @@ def test_req_bash_025_10_live_output(writes):
             assert "".join(note["message"] for note in told) == written
 
 
-@clause("025.11", saboteur=("now - self.told_s >= HEARTBEAT_S:", "now - self.told_s >= HEARTBEAT_S * 9:"))
+@clause("025.11", saboteur=("CallUnderway.progress", ">= HEARTBEAT_S", ">= HEARTBEAT_S * 9"))
 def test_req_bash_025_11_heartbeat():
     assert bash_tool.HEARTBEAT_S == 10
-    with Client(module=variant_module(("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6")), timeouts={"grace_s": 3}) as client:
+    with Client(module=variant_module(HEARTBEAT_S="0.6"), timeouts={"grace_s": 3}) as client:
         begun = time.monotonic()
         client.begin("sleep 2.1", token="t")
         notes = []
@@ -4148,7 +4192,7 @@ def messages():
     }
 
 
-@clause("025.12", saboteur=('message.get("jsonrpc") != "2.0"\n', "False\n"))
+@clause("025.12", saboteur=("handle", 'message.get("jsonrpc") != "2.0"', "False"))
 def test_req_bash_025_12_no_request():
     for kind, drawn in messages().items():
 
@@ -4185,7 +4229,7 @@ def test_req_bash_025_12_no_request():
         client.process.stderr.close()
 
 
-@clause("025.13", saboteur=("if isinstance(message, list) and message:", "if False:"))
+@clause("025.13", saboteur=("Server._take", "isinstance(message, list) and message", "False"))
 @given(st.lists(st.one_of(*messages().values()).filter(lambda message: message != []), min_size=1, max_size=6))
 @few
 def test_req_bash_025_13_batches(messages):
@@ -4202,7 +4246,7 @@ def test_req_bash_025_13_batches(messages):
         assert client.receive()["error"]["code"] == -32600
 
 
-@clause("025.14", saboteur=("        del self._line[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]\n", ""))
+@clause("025.14", saboteur=("Server._read", "del self._line[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]", "pass"))
 @needs_proc
 def test_req_bash_025_14_endless_lines():
     most = bash_tool.MAX_MESSAGE_BYTES
@@ -4223,7 +4267,7 @@ def test_req_bash_025_14_endless_lines():
         assert peak_bytes(client.process.pid) - before < 8 * 2**20
 
 
-@clause("025.15", saboteur=("OUTBOX_MESSAGES = 32 ", "OUTBOX_MESSAGES = 10 ** 9 "))
+@clause("025.15", saboteur=("OUTBOX_MESSAGES", "OUTBOX_MESSAGES = 32", "OUTBOX_MESSAGES = 10 ** 9"))
 def test_req_bash_025_15_a_client_that_stops_reading():
     with Client(timeouts={"default": 1.0, "grace_s": 0.3}) as client:
         for n in range(2):
@@ -4243,7 +4287,7 @@ def test_req_bash_025_15_a_client_that_stops_reading():
         assert eventually(lambda: not alive(pid)) and client.process.wait(timeout=20) == 0
 
 
-@clause("025.16", saboteur=("        stdout=subprocess.DEVNULL,\n", ""))
+@clause("025.16", saboteur=("_start_python", "stdout=subprocess.DEVNULL", "stdout=None"))
 @needs_proc
 def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
     with Client() as client:
@@ -4266,7 +4310,7 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
             os.killpg(job, signal.SIGKILL)
 
 
-@clause("025.17", saboteur=("if call.id in self._calls:", "if False:"))
+@clause("025.17", saboteur=("Server._begin", "call.id in self._calls", "False"))
 def test_req_bash_025_17_an_id_in_use():
     numbers = itertools.count()
     ids = st.integers(-(2**53), 2**53) | st.text(max_size=8) | st.integers(0, 99).map(str)
@@ -4297,10 +4341,10 @@ def test_req_bash_025_17_an_id_in_use():
         is_refused()
 
 
-@clause("025.18", saboteur=("if len(self._calls) >= MAX_CALLS:", "if len(self._calls) > MAX_CALLS:"))
+@clause("025.18", saboteur=("Server._begin", ">= MAX_CALLS", "> MAX_CALLS"))
 def test_req_bash_025_18_too_many_calls():
     assert bash_tool.MAX_CALLS == 64
-    with Client(module=variant_module(("MAX_CALLS = 64 ", "MAX_CALLS = 3 ")), timeouts={"grace_s": 0.3}) as client:
+    with Client(module=variant_module(MAX_CALLS="3"), timeouts={"grace_s": 0.3}) as client:
         calls = [client.begin(lasting("sleep 600")) for _ in range(3)]
         refused = client.call("echo fourth")
         said = "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]\n"
@@ -4310,7 +4354,7 @@ def test_req_bash_025_18_too_many_calls():
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@clause("025.19", saboteur=("    if structured:\n        names = ", "    if True:\n        names = "))
+@clause("025.19", saboteur=("call_message", "if structured", "if True"))
 def test_req_bash_025_19_text_alone(name):
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
         assert "outputSchema" not in client.ask("tools/list")["result"]["tools"][0]
@@ -4329,7 +4373,9 @@ def test_req_bash_025_19_text_alone(name):
 
 @given(st.integers(1, 40000), st.sampled_from(["x", "é", "€"]))
 @few
-@clause("025.20", saboteur=("last_bytes(self._output + text, PROGRESS_BYTES)", "self._output + text"))
+@clause(
+    "025.20", saboteur=("CallUnderway.add", "last_bytes(self._output + text, PROGRESS_BYTES)", "self._output + text")
+)
 def test_req_bash_025_20_a_glimpse(count, character):
     Path("data").write_text(character * count, encoding="utf-8")
     with Client() as client:
@@ -4347,7 +4393,7 @@ def test_req_bash_025_20_a_glimpse(count, character):
 # ---- 026 The library -----------------------------------------------------------------------------------------------
 
 
-@clause("026.1", saboteur=("        elif value != getattr(Profile, name):", "        elif False:"))
+@clause("026.1", saboteur=("Profile._check_limit", "value != getattr(Profile, name)", "False"))
 def test_req_bash_026_1_values_that_cannot_be_kept_to():
     seconds = "takes seconds above 0 and up to 1000000000, got "
     for value in (0, -1, 1e9 + 1, float("nan"), float("inf"), True, "5"):
@@ -4417,7 +4463,9 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     assert not os.path.exists("ran")
 
 
-@clause("026.2", saboteur=('{**profile.timeouts_s, "default": timeout_s}', '{"default": 30.0, **profile.timeouts_s}'))
+@clause(
+    "026.2", saboteur=("_row", '**profile.timeouts_s, "default": timeout_s', '"default": 30.0, **profile.timeouts_s')
+)
 def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
     for name, row in PROFILES.items():
         with BashTool(profile=name) as named, BashTool(profile=row, timeout_s=77) as limited:
@@ -4432,7 +4480,7 @@ def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
 latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
 
 
-@clause("026.3", saboteur=("env = {**env, **own}", "env = {**own, **env}"))
+@clause("026.3", saboteur=("Session.plan", "{**env, **own}", "{**own, **env}"))
 @given(
     st.sampled_from(["default", "background"]),
     st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]), latin),
@@ -4460,7 +4508,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
     assert not os.path.exists("ran")
 
 
-@clause("026.4", saboteur=("cwd_required=has_cwd", "cwd_required=False"))
+@clause("026.4", saboteur=("Session.plan", "cwd_required=has_cwd", "cwd_required=False"))
 @few
 @given(
     st.sampled_from(
@@ -4494,7 +4542,7 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not list(folder.rglob("ran"))
 
 
-@clause("026.5", saboteur=("if self._source >= 0:", "if False:"))
+@clause("026.5", saboteur=("Shell._make_text", "self._source >= 0", "False"))
 @given(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
@@ -4515,7 +4563,7 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
             assert Path("copy").read_bytes() == sent
 
 
-@clause("026.6", saboteur=('return self.status == "exited" and self.exit_code == 0', "return not self.is_error"))
+@clause("026.6", saboteur=("Result.ok", 'self.status == "exited" and self.exit_code == 0', "not self.is_error"))
 @few
 @given(st.sampled_from(sorted(PROFILES)), known_commands())
 @example("guarded", Known("exit 3", code=3))
@@ -4527,7 +4575,7 @@ def test_req_bash_026_6_ok(name, known):
         assert tool.run("echo not this").ok is False
 
 
-@clause("026.7", saboteur=("._answer(arguments, request, cwd, env,", "._answer(arguments, request, None, env,"))
+@clause("026.7", saboteur=("BashTool.call", "cwd,", "None,"))
 @few
 @given(st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "é"]), latin))
 def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
@@ -4549,7 +4597,7 @@ def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
     assert not os.path.exists("ran")
 
 
-@clause("026.8", saboteur=("self._on_call(arguments, result)", "self._on_call(request, result)"))
+@clause("026.8", saboteur=("BashTool._answer", "arguments,", "request,"))
 @few
 @given(known_commands(), st.sampled_from([OSError, KeyboardInterrupt]))
 def test_req_bash_026_8_told_of_each_call(known, error):
@@ -4574,7 +4622,7 @@ def test_req_bash_026_8_told_of_each_call(known, error):
     assert len(told) == 5 and told[-1][1].ok and os.path.exists("ran")
 
 
-@clause("026.9", saboteur=("            raise ValueError(request.reason)\n", "            pass\n"))
+@clause("026.9", saboteur=("BashTool.run", "raise ValueError(request.reason)", "pass"))
 @few
 @given(
     st.sampled_from([dict(command=value) for value in (5, None, b"x", ["ls"], "a\0b")])
@@ -4590,7 +4638,7 @@ def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
     assert not os.path.exists("ran")
 
 
-@clause("026.10", saboteur=("withheld.items() if name not in added}", "withheld.items()}"))
+@clause("026.10", saboteur=("tool_env", "() if name not in added", "()"))
 @few
 @given(st.dictionaries(names.map("{}_TOKEN".format), st.text(st.sampled_from("ab é$'\""), max_size=9), max_size=4))
 @example({"A_TOKEN": "mine"})
@@ -4610,7 +4658,7 @@ def test_req_bash_026_10_variables_that_a_tool_adds(added):
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
 
 
-@clause("027.1", saboteur=("return [job._note for job in taken if", "return [job._note for job in taken[:1] if"))
+@clause("027.1", saboteur=("JobTable.take_end_notes", "in taken if", "in taken[:1] if"))
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_1_the_next_answer_tells(name):
@@ -4645,7 +4693,7 @@ def test_req_bash_027_1_the_next_answer_tells(name):
             assert not told_in(tool.call({"command": "true"}).text)
 
 
-@clause("027.2", saboteur=("in taken if job is not told]", "in taken]"))
+@clause("027.2", saboteur=("JobTable.take_end_notes", "taken if job is not told", "taken"))
 @needs_proc
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
@@ -4659,7 +4707,7 @@ def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
         assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
 
 
-@clause("027.3", saboteur=("if on_end is not None:", "if False:"))
+@clause("027.3", saboteur=("Job._monitor", "on_end is not None", "False"))
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @needs_proc
 def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
@@ -4685,7 +4733,7 @@ def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
     assert not eventually(lambda: len(seen) > 3, 0.3)
 
 
-@clause("027.4", saboteur=("min(1, len(waited)) if any else len(waited)", "len(waited)"))
+@clause("027.4", saboteur=("BashTool.wait", "min(1, len(waited)) if any else len", "len"))
 @needs_proc
 def test_req_bash_027_4_waiting_for_jobs():
     with BashTool(state_dir="state") as tool:
@@ -4728,7 +4776,7 @@ def test_req_bash_027_4_waiting_for_jobs():
     whatever_they_do()
 
 
-@clause("027.5", saboteur=('part = lines.pop() if data or not ended else b""', 'part = b""'))
+@clause("027.5", saboteur=("Job.wait", 'lines.pop() if data or not ended else b""', 'b""'))
 @needs_proc
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
@@ -4763,7 +4811,7 @@ def test_req_bash_027_5_waiting_for_a_line():
     whatever_is_written()
 
 
-@clause("027.6", saboteur=("[first.call.id]", "[first.call.id]\n            self._tool._session._finish(first.answer)"))
+@clause("027.6", saboteur=("Server._next_message", ".call.id]", ".call.id]\nself._tool._session._finish(first.answer)"))
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
@@ -4840,7 +4888,7 @@ def shown_state(path):
     return folder, {name: value for name, value in variables.items() if name not in (b"_", b"SHLVL")}
 
 
-@clause("028.1", saboteur=("else found[1].translate(_ESCAPED)", "else found[1]"))
+@clause("028.1", saboteur=("_unquoted", ".translate(_ESCAPED)", ""))
 @given(
     st.lists(st.tuples(st.sampled_from(BEFORE), acts(), st.sampled_from(AFTER)), min_size=1, max_size=6),
     st.dictionaries(
@@ -4870,7 +4918,7 @@ def test_req_bash_028_1_goes_on_as_one_shell_would(commands, env):
             assert one == other, commands[: n + 1]
 
 
-@clause("028.2", saboteur=("or rest[1]:\n        return None", "or rest[1]:\n        return Start(b\"/\", first)"))
+@clause("028.2", saboteur=("next_start", "return None", 'return Start(b"/", first)'))
 @given(st.sampled_from(["limit", "cancel", "end"]), st.data())
 @few
 def test_req_bash_028_2_is_left_as_it_was(way, data):
@@ -4893,7 +4941,7 @@ def test_req_bash_028_2_is_left_as_it_was(way, data):
         assert shown == "sub\n$'right\\n'\n", (way, result)
 
 
-@clause("028.3", saboteur=("for line in exported if line[1] not in NOT_CARRIED}", "for line in exported}"))
+@clause("028.3", saboteur=("next_start", "exported if line[1] not in NOT_CARRIED", "exported"))
 def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise\n")
     (tmp_path / "usr").mkdir()
@@ -4911,7 +4959,7 @@ def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
             assert tool.run("ls; export BASH_ENV=/no/file T_A_=1; unset -f ls").text == "noise\nours\n"
 
 
-@clause("028.4", saboteur=("|| builtin :; done; } >/dev/null 2>&1' EXIT; ", "|| builtin :; done; }' EXIT; "))
+@clause("028.4", saboteur=("_SAVE_STATE", "; } >/dev/null 2>&1", "; }"))
 @given(
     st.one_of(known_commands(), st.sampled_from(SNIPPETS).map(lambda text: Known(text.replace("\\n", "\n")))),
     st.booleans(),
@@ -4930,7 +4978,7 @@ def test_req_bash_028_4_is_not_seen(known, traced):
     assert one_said == other_said, (one, other)
 
 
-@clause("028.5", saboteur=("!= starts[0].carried", "and plan.cwd == starts[0].cwd"))
+@clause("028.5", saboteur=("Session._run", "!= starts[0].carried", "and plan.cwd == starts[0].cwd"))
 @given(st.permutations(range(4)))
 @few
 def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
@@ -4945,7 +4993,7 @@ def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
             assert tool.run("basename $PWD; echo $T_A_").text == "%d\nfirst-%d\n" % (n, n)
 
 
-@clause("028.6", saboteur=("carries=self.carries and is_plain", "carries=self.carries"))
+@clause("028.6", saboteur=("Session.plan", "carries and is_plain", "carries"))
 @given(
     st.sampled_from(
         [{"mode": "background"}, {"cwd": "/etc"}, {"env": {"T_B_": "own"}}, {"cwd": "/etc", "env": {"PATH": "/bin"}}]
@@ -4966,7 +5014,7 @@ def test_req_bash_028_6_what_leaves_the_state(given):
         assert tool.run("pwd").stdout == "/usr"
 
 
-@clause("028.7", saboteur=("        required=(),\n    )", "        required=profile.required,\n    )"))
+@clause("028.7", saboteur=("carrying", "required=()", "required=profile.required"))
 def test_req_bash_028_7_says_what_persists():
     for row in PROFILES.values():
         carrying = BashTool("/", profile=row, carry=True)
@@ -4991,7 +5039,7 @@ def test_req_bash_028_7_says_what_persists():
             assert tool.call(given).error == "invalid_arguments"
 
 
-@clause("028.8", saboteur=("            self._starts = [self.first]\n", "            self._starts[0] = self.first\n"))
+@clause("028.8", saboteur=("Session.answer", "_starts = [self.first]", "_starts[0] = self.first"))
 @pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
 def test_req_bash_028_8_restart(row):
     with BashTool("/", profile=row, carry=True) as tool, ThreadPoolExecutor(1) as pool:
@@ -5012,7 +5060,7 @@ def test_req_bash_028_8_restart(row):
         assert tool.run("echo ${T_A_-unset}").text == "unset\n"
 
 
-@clause("028.9", saboteur=("bash_20250124", "bash_20241022"))
+@clause("028.9", saboteur=("define", '"bash_20250124"', '"bash_20241022"'))
 def test_req_bash_028_9_the_tools_of_vendors():
     for row in PROFILES.values():
         tool, carrying = BashTool("/", profile=row), BashTool("/", profile=row, carry=True)
@@ -5023,7 +5071,7 @@ def test_req_bash_028_9_the_tools_of_vendors():
             tool.definition("anthropic-native")
 
 
-@clause("028.11", saboteur=("b\"\\0%s\\n\\0\" % self._plan.cwd)", "b\"\\0%s\\n\\0\" % self.scratch)"))
+@clause("028.11", saboteur=("Shell.carried", "self._plan.cwd", "self.scratch"))
 def test_req_bash_028_11_the_directory_is_gone():
     with BashTool(carry=True) as tool:
         tool.run("mkdir a; cd a; export T_A_=1; rmdir ../a")
@@ -5048,7 +5096,7 @@ def test_req_bash_028_11_the_directory_is_gone():
 # ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
 
 
-@clause("029.1", saboteur=("            self._ends_with_line = self._plan.ephemeral\n", ""))
+@clause("029.1", saboteur=("Exchange._take_answer", "self._ends_with_line = self._plan.ephemeral", "pass"))
 @needs_proc
 def test_req_bash_029_1_closing_leaves_nothing():
     def opened():
@@ -5087,9 +5135,7 @@ def test_req_bash_029_1_closing_leaves_nothing():
         assert all(map(alive, pids)) and client.end() == 0 and not any(map(alive, pids))
 
 
-@clause(
-    "029.2", saboteur=("d:\n            self.attached = self.plan.ephemeral", "d:\n            self.attached = False")
-)
+@clause("029.2", saboteur=("Command.answer_as_job", "self.plan.ephemeral", "False"))
 @needs_proc
 @fewest
 @given(leaving())
@@ -5107,7 +5153,7 @@ def test_req_bash_029_2_a_killed_host_leaves_nothing(known):
     assert len(pids) > len(known.leaves) and eventually(lambda: not any(map(alive, pids)), 1 + SLACK_S)
 
 
-@clause("029.3", saboteur=("            exchange.release()\n", "            pass\n"))
+@clause("029.3", saboteur=("Session._run", "exchange.release()", "pass"))
 @needs_proc
 def test_req_bash_029_3_a_long_conversation():
     with BashTool(ephemeral=True) as tool:

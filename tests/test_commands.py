@@ -46,7 +46,7 @@ def for_an_ordinary_user(token):
 
 
 @needs_proc
-@fault("a_server_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # commands", "    # commands"))
+@fault("a_server_is_not_dumpable", saboteur=("_use", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"))
 def test_a_server_is_not_dumpable_by_its_commands():
     """A command cannot read the environment of the server. A user with root's capabilities can: a suite that root has
     started asks as another user."""
@@ -60,7 +60,7 @@ def test_a_server_is_not_dumpable_by_its_commands():
 
 
 @needs_proc
-@fault("the_command_line_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # commands", "    # commands"))
+@fault("the_command_line_is_not_dumpable", saboteur=("_use", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"))
 def test_the_command_line_is_not_dumpable_by_its_command():
     """A command cannot read the environment of the command line, unless it has root's capabilities."""
     token = "tok-" + os.urandom(6).hex()
@@ -113,7 +113,7 @@ def test_a_loop_is_named_by_its_shell():
         os.system(stop_in(result.text))
 
 
-@fault("a_directory_that_is_shut", saboteur=("(CWD_GONE if is_gone else NO_CWD)", "CWD_GONE"))
+@fault("a_directory_that_is_shut", saboteur=("Shell.start", "(CWD_GONE if is_gone else NO_CWD)", "CWD_GONE"))
 def test_a_directory_that_is_shut_is_not_gone():
     """It is there and cannot be entered, by a user who is not root."""
     program = """
@@ -140,8 +140,8 @@ STARTUP_FILES = [
 ]
 
 
-@fault("what_bash_reads-1", saboteur=("\"ENV SHELLOPTS BASHOPTS", "\"BASH_ENV ENV SHELLOPTS BASHOPTS"))
-@fault("what_bash_reads-2", saboteur=("_READ_TEXT = \"IFS= builtin read", "_READ_TEXT = \"IFS= TMOUT=0 builtin read"))
+@fault("what_bash_reads-1", saboteur=("DROPPED_NAMES", '"ENV SHELLOPTS', '"BASH_ENV ENV SHELLOPTS'))
+@fault("what_bash_reads-2", saboteur=("_READ_TEXT", '"IFS= builtin', '"IFS= TMOUT=0 builtin'))
 @pytest.mark.parametrize("startup", STARTUP_FILES)
 def test_what_bash_reads_and_imports_is_what_bash_c_does(startup, monkeypatch, tmp_path):
     """BASH_ENV and exported functions do what they do to `bash -c`; with state that is carried over they do it each
@@ -167,8 +167,8 @@ def test_what_bash_reads_and_imports_is_what_bash_c_does(startup, monkeypatch, t
         assert tool.withheld == ("BASH_ENV",) and tool.run("get_token").text == "token\n"
 
 
-@fault("functions_break_nothing-1", saboteur=("\nbuiltin cd -L -- ", "\ncd -L -- "))
-@fault("functions_break_nothing-2", saboteur=("{ builtin export -p && builtin printf", "{ builtin export -p && printf"))
+@fault("functions_break_nothing-1", saboteur=("_ENTER", "builtin cd", "cd"))
+@fault("functions_break_nothing-2", saboteur=("_SAVE_STATE", "p && builtin printf", "p && printf"))
 @pytest.mark.parametrize("shell", ["bash", ("env", "bash")])
 @pytest.mark.parametrize("carry", [False, True])
 def test_functions_break_nothing_of_a_command_or_its_state(shell, carry, monkeypatch):
@@ -184,7 +184,7 @@ def test_functions_break_nothing_of_a_command_or_its_state(shell, carry, monkeyp
         assert tool.run("cd").text == "[command failed: exit code 1]\nwrong cd\n"  # again, of the host
 
 
-@fault("the_text_of_a_command", saboteur=("BASH_XTRACEFD BASH_EXECUTION_STRING ", "BASH_XTRACEFD "))
+@fault("the_text_of_a_command", saboteur=("DROPPED_NAMES", "BASH_EXECUTION_STRING GPG_TTY", "GPG_TTY"))
 def test_the_text_of_a_command_is_in_no_environment(monkeypatch):
     """A host that `bash -a -c` started has BASH_EXECUTION_STRING; bash would go on exporting it, with each command's text."""
     monkeypatch.setenv("BASH_EXECUTION_STRING", "host")
@@ -281,8 +281,8 @@ def test_programs_get_no_descriptor_of_the_state():
         assert tool.run("pwd").text == "/usr\n"
 
 
-@fault("what_saves_the_state-1", saboteur=("BASH_XTRACEFD BASH_EXECUTION_STRING ", "BASH_XTRACEFD "))
-@fault("what_saves_the_state-2", saboteur=("[[ ! $BASH_EXECUTION_STRING ]] && ", ""))
+@fault("what_saves_the_state-1", saboteur=("DROPPED_NAMES", "BASH_EXECUTION_STRING GPG_TTY", "GPG_TTY"))
+@fault("what_saves_the_state-2", saboteur=("_SAVE_STATE", "[[ ! $BASH_EXECUTION_STRING ]] && \\", "\\"))
 def test_what_saves_the_state_leaves_no_trace_in_it():
     """The trap that saves the state sets no variable of the user, and writes into no file but its own."""
     Path("data").write_bytes(b"head\0tail")
@@ -296,7 +296,9 @@ def test_what_saves_the_state_leaves_no_trace_in_it():
     assert Path("data").read_bytes() == b"head\0tail"
 
 
-@fault("a_command_of_a_tool_that_carries", saboteur=('[b"PWD"] = cwd  #', '[b"PWD"] = os.path.realpath(cwd)  #'))
+@fault(
+    "a_command_of_a_tool_that_carries", saboteur=("Shell._spawn", '[b"PWD"] = cwd', '[b"PWD"] = os.path.realpath(cwd)')
+)
 def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_entered():
     """So do commands that leave the state as it was: with variables, with a directory, in the background."""
     os.makedirs("place/below")
