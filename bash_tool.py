@@ -1526,7 +1526,7 @@ def leftover_notes(command: Command) -> list[str]:
 _INT, _TERM = (
     1 << signal.SIGINT - 1,
     1 << signal.SIGTERM - 1,
-)  # in the masks of proc_pid_status(5)
+)  # in the masks of proc_pid_stat(5)
 # Known by their file: /proc/PID/comm of a script that is run by its first line has the name of the
 # script. Bash goes on with the next line when its child does not die of an INT.
 SHELLS = frozenset("sh bash rbash dash ash zsh ksh mksh fish csh tcsh busybox".split())
@@ -1547,19 +1547,15 @@ class Process(NamedTuple):
     parent: int
     program: str = ""  # the name of its file, without a version
     words: Sequence[bytes] = ()  # its arguments
-    caught: int = 0
+    caught: int = 0  # signals that it handles and does not block
     ignored: int = 0
-    reads: str = (
-        ""  # what its standard input is: "file", "pipe", "live pipe", or something else
-    )
+    reads: str = ""  # its standard input: "file", "pipe", "live pipe" (of a filter), or else
 
 
 def look_at(pid: int) -> Process:
     """Looks at a process."""
-    lines = _of_process(pid, "status").split(b"\n")
-    status = dict(line.split(b":\t", 1) for line in lines if b":\t" in line)
-    names = (b"SigBlk", b"SigCgt", b"SigIgn")
-    blocked, caught, ignored = (int(status.get(name, b"0"), 16) for name in names)
+    fields = _stat(pid) or [b"0"] * 32
+    parent, blocked, ignored, caught = (int(fields[n]) for n in (1, 29, 30, 31))
     name, reads, folder = "", "", "%s/%d/" % (PROC, pid)
     with suppress(OSError):  # another user's, or gone
         name = os.path.basename(os.readlink(folder + "exe"))
@@ -1569,72 +1565,75 @@ def look_at(pid: int) -> Process:
         if reads == "pipe" and name in FILTERS and _has_writer(folder + "fd/0"):
             reads = "live pipe"
     words = _of_process(pid, "cmdline").split(b"\0")
-    return Process(
-        int(status.get(b"PPid", b"0")), name, words, caught & ~blocked, ignored, reads
-    )
+    return Process(parent, name, words, caught & ~blocked, ignored, reads)
 
 
 def _has_writer(pipe: str) -> bool:
     """True for a pipe that can still be written to. Bash 5.1 and later gives a small here-document
     as a pipe that nobody writes to any more. Raises OSError."""
-    with open(
-        pipe, "rb", 0, opener=lambda path, _: os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    ) as end:
-        poller = select.poll()
-        poller.register(end, 0)
-        return not poller.poll(0)  # POLLHUP is told without being asked for
+    fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    poller = select.poll()
+    poller.register(fd, 0)
+    events = poller.poll(0)  # POLLHUP is told without being asked for
+    os.close(fd)
+    return not events
 
 
 def ends_at_interrupt(seen: Process) -> bool:
     """True for a process that may get INT in place of TERM."""
-    if seen.program in SHELLS or not seen.caught & _INT or seen.ignored & _TERM:
-        return False
-    if seen.reads == "file":
-        return False
     # Python handles INT by itself; a program in it that handles TERM wants TERM.
-    if seen.program in ("python", "pypy") and seen.caught & _TERM:
+    is_python = seen.program in ("python", "pypy")
+    unfit = seen.ignored | seen.caught if is_python else seen.ignored
+    if not seen.caught & _INT or unfit & _TERM or seen.program in SHELLS:
         return False
     # `python3 -i` goes on with the next line.
     reads_lines = any(word.startswith(b"-") and word.endswith(b"i") for word in seen.words)
-    return not seen.reads or (seen.program in PIPE_READERS and not reads_lines)
+    return not seen.reads or (
+        seen.reads == "pipe" and seen.program in PIPE_READERS and not reads_lines
+    )
 
 
 class Steps:
-    """Whom a stop asks to end, and by what. Each process gets each signal once."""
+    """Whom a stop asks to end, and by what: each process gets each signal once. `left` are the
+    answers for those that lived at the last pass."""
 
-    def __init__(self) -> None:
+    def __init__(self, grace_s: float, now: float) -> None:
+        self._grace_s, self._begun_s = grace_s, now
         self.sent: dict[int, int] = {}  # INT, TERM, SPARED; 0: it waits for its parent to end
         self._seen: dict[int, Process] = {}
+        self.left = {signal.SIGINT, SPARED}
 
     def choose(
-        self, living: Iterable[int], looked: Mapping[int, Process], patient: bool, last: bool
+        self, living: Iterable[int], looked: Mapping[int, Process], now: float
     ) -> dict[int, int]:
         """The signals of one pass, in the order in which they are to be sent. `living`: parents
         before their children, and of siblings the later ones first: a pipe's reader is asked before
         its writer ends, and so before it reads the end of half an input. `looked`: what is seen of
-        those that are new, or wait. `patient`: they may go on to wait. `last`: TERM for all but
-        filters."""
-        is_first, chosen = not self._seen, {}
-        self._seen.update(looked)
+        those that are new, or wait. Where all get TERM at once no signals are chosen: TERM then
+        goes to the group, which no fork at the same time escapes."""
+        before, chosen, passed_s = dict(self.sent), {}, now - self._begun_s
         parents = {seen.parent for seen in looked.values()}
+        self._seen.update(looked)
         for pid in living:
-            before, seen = self.sent.get(pid), self._seen[pid]
-            if before in (SPARED, signal.SIGTERM):
-                continue
-            if is_first and seen.reads == "live pipe" and pid not in parents:
+            seen = self._seen[pid]
+            if not before and seen.reads == "live pipe" and pid not in parents:
                 self.sent[pid] = SPARED
-                continue
-            # What appears during the steps was started by something that goes on.
-            is_new = before is None and not is_first
-            may = ends_at_interrupt(seen) and not is_new and not last
-            number = self._choose_one(seen, patient) if may else signal.SIGTERM
-            if number and number != before:
-                chosen[pid] = number
-            self.sent[pid] = number
+            elif before.get(pid) not in (SPARED, signal.SIGTERM):
+                # What appears during the steps was started by something that goes on.
+                is_new = before and pid not in before
+                may = ends_at_interrupt(seen) and not is_new and passed_s < self._grace_s / 3
+                number = self._choose_one(seen, passed_s) if may else signal.SIGTERM
+                if number not in (0, before.get(pid)):
+                    chosen[pid] = number
+                self.sent[pid] = number
+        self.left = {self.sent[pid] for pid in living}
+        if not before and self.left == {signal.SIGTERM}:
+            self.sent, chosen = {}, {}
         return chosen
 
-    def _choose_one(self, seen: Process, patient: bool) -> int:
-        above, parent = self.sent.get(seen.parent, SPARED), self._seen.get(seen.parent)
+    def _choose_one(self, seen: Process, passed_s: float) -> int:
+        """INT, TERM, or 0: it waits."""
+        parent, above = self._seen.get(seen.parent), self.sent.get(seen.parent)
         if parent is None:
             return signal.SIGINT
         if above == signal.SIGINT:
@@ -1643,7 +1642,8 @@ class Steps:
         if above and not (parent.caught | parent.ignored) & _TERM:
             return signal.SIGINT  # the parent ends at once
         # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
-        return 0 if patient and not seen.reads else signal.SIGTERM
+        is_patient = passed_s < min(PATIENT_S, self._grace_s / 10) and not seen.reads
+        return 0 if is_patient else signal.SIGTERM
 
 
 # -- The life of a command: rules without I/O
@@ -1667,24 +1667,24 @@ class Life:
     """The rules by which a command lives: what has happened goes in, what is to be done comes out.
     A life knows no clock, no process and no socket.
 
-        phase      what it is                          what comes next
-        watch      The shell runs; after a while the   drain: the shell has exited.
-                   caller may be told of a job.        ask: a stop, or the limit.
-                                                       terminate: a stop without steps.
-        drain      Late writers get a moment.          report: silence, enough of it, or the end.
-                                                       ask, terminate: a stop, or the shell of a
-                                                       job was ended by a signal.
-        ask        The steps of a stop.                terminate: nobody is spared, filters alone
-                                                       are left, or nobody reads what is printed.
-                                                       kill: the grace is over, or a second stop.
-                                                       report, stay: nothing is left.
-        terminate  All have got TERM.                  kill, report, stay: as in `ask`.
-        kill       Passes of KILL.                     report, stay: nothing is left, or it cannot
-                                                       be killed.
-        report     The caller is told how it ended.    over: nothing is left. stay: something is.
-        stay       Something goes on.                  ask, terminate: a stop, or the limit of a
-                                                       background command. over: nothing is left.
-        over       Nothing of the command is left.
+    | phase     | what it is           | next phase: because                                    |
+    | watch     | the shell runs       | drain: the shell has exited                            |
+    |           |                      | ask, terminate: a stop, or the limit                   |
+    | drain     | late writers get a   | report: silence, enough of it, or nothing is left      |
+    |           | moment               | ask, terminate: a stop, or a signal has ended the      |
+    |           |                      | shell of a job                                         |
+    | ask       | the steps of a stop  | terminate: nobody is spared, filters alone are left,   |
+    |           |                      | or nobody reads what is printed                        |
+    |           |                      | kill: the grace is over, or a second stop              |
+    |           |                      | report, stay: nothing is left                          |
+    | terminate | all have got TERM    | kill: the grace is over, or a second stop              |
+    |           |                      | report, stay: nothing is left                          |
+    | kill      | passes of KILL       | report, stay: nothing is left, or it cannot be killed  |
+    | report    | the caller is told   | over: nothing is left                                  |
+    |           | how it ended         | stay: something is left                                |
+    | stay      | something goes on    | ask, terminate: a stop, or the limit of a job          |
+    |           |                      | over: nothing is left                                  |
+    | over      | nothing is left      |                                                        |
 
     Who may stop it: in `watch` the limit; until the report a cancel, the end of the host if the
     command is attached, and Job.kill if it is a job. In `stay`: the limit of a background command,
@@ -1697,21 +1697,22 @@ class Life:
     attached = True  # ends with its host; False too once the end of the host was seen
     known_as_job = False  # the caller has been told that it goes on as a job
     has_stayed = False
+    due_s = 0.0  # the moment at which to act if nothing happens
     _asked_s = _kill_s = 0.0  # when the last end of it began, and when KILL begins
     _asked_bytes = 0
-    _pass_s = _alone_s = 0.0  # when the next pass is due; since when only filters are left
+    _alone_s = 0.0  # since when filters alone are left
 
     def __init__(self, plan: Plan, sees_tree: bool, now: float) -> None:
         self._plan, self.started_s, self.seen = plan, now, Seen()
         self.is_job, self._grace_s = plan.background, plan.grace_s
         self._has_steps = sees_tree and plan.grace_s > 0
         self._limit_s = now + plan.limit_s
-        self.steps, self._spares = Steps(), True
+        self.steps = Steps(0.0, now)
 
     def act(self, now: float, seen: Seen) -> str:
         """What is to be done next, the name of a method of Command; empty where nothing is, until
-        something happens or `due` comes. A cancel that comes after the report of a command that is
-        no job comes too late. Job.kill sets no status: the job reports how its shell ended."""
+        something happens or `due_s`. A cancel that comes after the report of a command that is no
+        job comes too late. Job.kill sets no status: the job reports how its shell ended."""
         before, self.seen = self.seen, seen
         if seen.stops > before.stops and (self.attached or self.is_job):
             self._stop("cancelled", seen.stops - before.stops)
@@ -1730,73 +1731,60 @@ class Life:
             action = getattr(self, "_" + phase)(now)
         return action
 
-    def due(self, now: float) -> float:
-        """The moment at which to act if nothing happens."""
-        if self.phase == "watch":
-            return min(self._limit_s, self._answer_s())
-        if self.phase == "drain":
-            return self._quiet_s()
-        if self.phase == "kill":
-            return now + KILL_EVERY_S
-        if self.phase == "ask":
-            return min(self._pass_s, self._kill_s)
-        return self._kill_s if self.phase == "terminate" else self._limit_s
-
     def is_ending(self) -> bool:
         """True while the command is being ended."""
         return self.phase in ("ask", "terminate", "kill")
 
-    def choose(
-        self, living: Collection[int], looked: Mapping[int, Process], now: float
-    ) -> dict[int, int]:
-        """The signals of a pass of `ask`. Where nobody is spared there are none: TERM then goes to
-        the group, which no fork at the same time escapes."""
-        passed_s, is_first = now - self._asked_s, not self.steps.sent
-        patient = passed_s < min(PATIENT_S, self._grace_s / 10)
-        chosen = self.steps.choose(living, looked, patient, passed_s >= self._grace_s / 3)
-        sent = {self.steps.sent[pid] for pid in living}
-        self._alone_s = (self._alone_s or now) if sent == {SPARED} else 0.0
-        self._pass_s = now + min(max(KILL_EVERY_S, passed_s), ASK_EVERY_S)
-        self._spares = not sent <= {signal.SIGTERM}
-        if is_first and not self._spares:
-            self.steps, chosen = Steps(), {}
-        return chosen
-
     # The rules, a phase each
 
     def _watch(self, now: float) -> str:
-        code = self.seen.code
+        plan, code = self._plan, self.seen.code
+        never = self.known_as_job or plan.answer_after_s >= plan.limit_s
+        answer_s = inf if never else self.started_s + plan.answer_after_s
+        self.due_s = min(answer_s, self._limit_s)
         if code is not None and not self.stops:
             self._move("drain")
             return self._end(now) if self.known_as_job and code < 0 else ""
-        if now >= self._answer_s() and not self.stops:
+        if now >= answer_s and not self.stops:
             self.known_as_job = self.is_job = True
-            if self._plan.background:
-                self.attached = self._plan.ephemeral
+            self.attached = plan.ephemeral or not plan.background
             return "answer_as_job"
         if now >= self._limit_s:
             self._stop("timed_out")
         return self._end(now) if self.stops else ""
 
     def _drain(self, now: float) -> str:
+        seen, plan = self.seen, self._plan
+        quiet_s = max(seen.heard_s, seen.exited_s)
+        self.due_s = quiet_s + LEAVING_S
+        if seen.has_output:
+            longest_s = seen.exited_s + plan.drain_total_s
+            self.due_s = min(quiet_s + plan.drain_idle_s, longest_s)
         if self.stops:
             return self._end(now)
-        return self._move("report") if self._is_over() or now >= self._quiet_s() else ""
+        return self._move("report") if self._is_over() or now >= self.due_s else ""
 
     def _ask(self, now: float) -> str:
-        if self._is_asked(now):
-            return self._go_on(now)
+        left, passed_s = self.steps.left, now - self._asked_s
+        self._alone_s = (self._alone_s or now) if left == {SPARED} else 0.0
         filters_s = min(FILTERS_S, self._grace_s / 10)
         is_alone = self._alone_s and now >= self._alone_s + filters_s
         is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
-        if not self._has_steps or not self._spares or is_alone or is_flood:
+        if self._is_asked(now):
+            return self._go_on(now)
+        if not self._has_steps or left <= {signal.SIGTERM} or is_alone or is_flood:
             return self._move("terminate", "terminate")
-        return "ask" if now >= self._pass_s else ""
+        if now < self.due_s:
+            return ""
+        self.due_s = now + min(max(KILL_EVERY_S, passed_s), ASK_EVERY_S)
+        return "ask"
 
     def _terminate(self, now: float) -> str:
+        self.due_s = self._kill_s
         return self._go_on(now) if self._is_asked(now) else ""
 
     def _kill(self, now: float) -> str:
+        self.due_s = now + KILL_EVERY_S
         if self.seen.childless or now >= self._kill_s + UNKILLABLE_S:
             return self._go_on(now)
         return "kill"
@@ -1810,6 +1798,7 @@ class Life:
         return self._move("stay", "report")
 
     def _stay(self, now: float) -> str:
+        self.due_s = self._limit_s
         if self._is_over():
             return self._move("over")
         return self._end(now) if self.stops or now >= self._limit_s else ""
@@ -1830,9 +1819,9 @@ class Life:
 
     def _end(self, now: float) -> str:
         """Begins to end the command."""
-        self._asked_s = self._pass_s = now
+        self._asked_s = self.due_s = now
         self._kill_s, self._asked_bytes = now + self._grace_s, self.seen.heard_bytes
-        self.steps, self._spares = Steps(), True
+        self.steps = Steps(self._grace_s, now)
         return self._move("ask") if self._has_steps else self._move("terminate", "terminate")
 
     def _is_asked(self, now: float) -> bool:
@@ -1852,19 +1841,6 @@ class Life:
     def _is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
         return self.seen.childless and not self.seen.has_output
-
-    def _answer_s(self) -> float:
-        after_s = self._plan.answer_after_s
-        never = self.known_as_job or after_s >= self._plan.limit_s
-        return inf if never else self.started_s + after_s
-
-    def _quiet_s(self) -> float:
-        """When the drain is over, if nothing more comes."""
-        seen, plan = self.seen, self._plan
-        quiet_s = max(seen.heard_s, seen.exited_s)
-        if not seen.has_output:
-            return quiet_s + LEAVING_S
-        return min(quiet_s + plan.drain_idle_s, seen.exited_s + plan.drain_total_s)
 
 
 class Command:
@@ -1890,8 +1866,7 @@ class Command:
                         break
                 if self.life.phase == "over":
                     break
-                before_s = monotonic()
-                due_s = self.life.due(before_s)
+                before_s, due_s = monotonic(), self.life.due_s
                 self.wait(due_s)
                 # What has come by a limit goes before it: the limit is due once the events were
                 # looked at behind it.
@@ -1964,9 +1939,9 @@ class Command:
 
     def ask(self) -> None:
         """A pass of the first steps of a stop."""
-        living, sent = descendants(), self.life.steps.sent
-        looked = {pid: look_at(pid) for pid in living if not sent.get(pid)}
-        for pid, number in self.life.choose(living, looked, monotonic()).items():
+        living, steps = descendants(), self.life.steps
+        looked = {pid: look_at(pid) for pid in living if not steps.sent.get(pid)}
+        for pid, number in steps.choose(living, looked, monotonic()).items():
             _signal(pid, number)
             _signal(pid, signal.SIGCONT)
 
@@ -4046,31 +4021,25 @@ def failed(error: str, reason: str) -> Outcome:
     return Outcome("failed", error=error, reason=reason)
 
 
-# The states of an exchange, and what moves it from one to another.
-EXCHANGE_MOVES = {
-    "new": {"sent": "the whole request was sent", "over": "nothing was run"},
-    "sent": {
-        "new": "the request was not read: another supervisor is asked",
-        "goes on": "the answer was `running`, or an ephemeral tool left something",
-        "over": "the command has ended, or was given up",
-    },
-    "goes on": {"over": "the same, as the monitor thread of the job or `close` has seen"},
-    "over": {},
-}
-
-
 class Exchange:
     """One command as the host sees it: a request, and the messages of its supervisor. The caller's
     thread waits for the answer, the monitor thread of a job for the end. Each of its tokens, in any
     thread, may ask for a stop: that of the call, and that of the tool's `close`. An answer is an
     outcome without texts: its status is `running` where the command goes on as a job.
 
-    new       Nothing was sent, or a part. After a stop the answer is `cancelled`.
-    sent      The caller waits. A stop is sent. A supervisor that says nothing for too long hangs:
-              its line is closed.
-    goes on   The line stays. `BashTool.close` stops a command that was kept after its limit, and
-              shuts the line of what is ephemeral.
-    over      The line was given back to the engine, or closed."""
+    | state   | what it is                         | next state: because                     |
+    | new     | nothing was sent, or a part; after | sent: the whole request was sent        |
+    |         | a stop the answer is `cancelled`   | over: nothing was run                   |
+    | sent    | the caller waits; a stop is sent   | new: it was not read, so another        |
+    |         |                                    | supervisor is asked                     |
+    |         |                                    | goes on: the answer was `running`, or   |
+    |         |                                    | an ephemeral tool left something        |
+    |         |                                    | over: it has ended, or hangs            |
+    | goes on | `close` stops what was kept, and   | over: it has ended                      |
+    |         | shuts the line of what is          |                                         |
+    |         | ephemeral                          |                                         |
+    | over    | the line was given back, or closed |                                         |
+    """
 
     state = "new"
     _line: HostEnd | None = None  # to a supervisor that has the request, or a part of it
@@ -4080,24 +4049,12 @@ class Exchange:
     def __init__(self, plan: Plan, closing: Cancel, cancel: Cancel) -> None:
         self._plan, self._closing = plan, closing
         self._tokens: Sequence[Cancel] = closing, cancel  # those that may stop the command
+        # The longest that the caller waits, but for the ending of the command.
+        self._waits_s = min(plan.answer_after_s, plan.limit_s)
+        # The longest that the ending of a command takes.
+        self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
         self._owner = os.getpid()
         self._waiter: int | None = threading.get_ident()  # the thread that waits for messages
-
-    def _move(self, state: str) -> None:
-        """The one place that changes the state, but for a move to where it is."""
-        if state != self.state:
-            EXCHANGE_MOVES[self.state][state]
-            self.state = state
-
-    @property
-    def _waits_s(self) -> float:
-        """The longest that the caller waits, but for the ending of the command."""
-        return min(self._plan.answer_after_s, self._plan.limit_s)
-
-    @property
-    def _ending_s(self) -> float:
-        """The longest that the ending of a command takes."""
-        return HOST_SLACK_S + max(self._plan.grace_s + UNKILLABLE_S, self._plan.drain_total_s)
 
     def _ends_with_line(self) -> bool:
         """True for what goes on and is ended by closing the line."""
@@ -4169,12 +4126,11 @@ class Exchange:
                 # ECONNRESET may also mean that the supervisor had read the request, but not the
                 # stop that followed: then the command may have run.
                 if not isinstance(problem, NotRun) or (line and line.stops_sent):
-                    self._end(False)
+                    self._let_go()
                     return failed("status_unknown", SUPERVISOR_KILLED)
             if line is not None and not line.supervisor_pid:
                 _engine.give_up()
-            self._let_go(False)
-            self._move("new")
+            self._let_go("new")
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
     def _request(self, stdin: bytes | None) -> None:
@@ -4189,7 +4145,7 @@ class Exchange:
             raise NotRun(_reason(problem, True))
         finally:
             _close(*fds)
-        self._move("sent")
+        self.state = "sent"
         # When the command ends at the latest. A supervisor that has not answered by then hangs, say
         # in a system call on a file system that does not answer.
         self._gives_up_s = monotonic() + self._waits_s + self._ending_s
@@ -4214,7 +4170,7 @@ class Exchange:
             elif kind == "live":
                 live.take(*parts)
             elif kind == "failed":
-                self._end(True)
+                self._let_go(is_idle=True)
                 return failed(*parts)
             else:
                 answer = self._take_answer(*parts)
@@ -4234,26 +4190,23 @@ class Exchange:
             answer = answer._replace(kept=not self._plan.background, limit_s=self._waits_s)
         if is_job or (has_leftovers and self._plan.ephemeral):
             self._gives_up_s = inf
-            self._move("goes on")
+            self.state = "goes on"
             self.send_stops()  # one that has crossed the answer now shuts an ephemeral line
         else:
-            self._end(is_over)
+            self._let_go(is_idle=is_over)
         return answer
 
-    def _let_go(self, is_over: bool) -> None:
+    def _let_go(self, state: str = "over", is_idle: bool = False) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
         command: the supervisor could take the stop for one of that."""
-        line, self._line = self._line, None
+        line, self._line, self.state = self._line, None, state
+        if state == "over":
+            _engine.live.discard(self)
         if line is not None:
-            if is_over and not self._count_stops() and not line.stops_sent:
+            if is_idle and not self._count_stops() and not line.stops_sent:
                 _engine.give_back(line)
             else:
                 line.socket.close()
-
-    def _end(self, is_over: bool) -> None:
-        self._let_go(is_over)
-        self._move("over")
-        _engine.live.discard(self)
 
     def receive_end(self) -> Outcome | None:
         """The end of a command that goes on; None where its supervisor was killed, or where
@@ -4261,7 +4214,7 @@ class Exchange:
         try:
             return self.receive()
         except LineLost:
-            self._end(False)
+            self._let_go()
             return None
         finally:
             self._waiter = None
@@ -4283,7 +4236,7 @@ class Exchange:
         the command. Raises NotRun for a supervisor that has never answered."""
         if not line.supervisor_pid:
             raise NotRun("no supervisor answered")
-        self._end(False)
+        self._let_go()
         note = NOTE_HANGS.format(pid=line.supervisor_pid)
         if self._plan.background:
             return failed("spawn_failed", note)
@@ -4317,7 +4270,7 @@ class Exchange:
                 line.shut()
                 while line.wait_for(True, until) and line.socket.recv(READ_BYTES):
                     pass
-        self._end(False)
+        self._let_go()
         self.obey(())
         if self._path is not None:
             remove_files(self._path)
