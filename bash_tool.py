@@ -1667,24 +1667,21 @@ class Life:
     """The rules by which a command lives: what has happened goes in, what is to be done comes out.
     A life knows no clock, no process and no socket.
 
-    | phase     | what it is           | next phase: because                                    |
-    | watch     | the shell runs       | drain: the shell has exited                            |
-    |           |                      | ask, terminate: a stop, or the limit                   |
-    | drain     | late writers get a   | report: silence, enough of it, or nothing is left      |
-    |           | moment               | ask, terminate: a stop, or a signal has ended the      |
-    |           |                      | shell of a job                                         |
-    | ask       | the steps of a stop  | terminate: nobody is spared, filters alone are left,   |
-    |           |                      | or nobody reads what is printed                        |
-    |           |                      | kill: the grace is over, or a second stop              |
-    |           |                      | report, stay: nothing is left                          |
-    | terminate | all have got TERM    | kill: the grace is over, or a second stop              |
-    |           |                      | report, stay: nothing is left                          |
-    | kill      | passes of KILL       | report, stay: nothing is left, or it cannot be killed  |
-    | report    | the caller is told   | over: nothing is left                                  |
-    |           | how it ended         | stay: something is left                                |
-    | stay      | something goes on    | ask, terminate: a stop, or the limit of a job          |
-    |           |                      | over: nothing is left                                  |
-    | over      | nothing is left      |                                                        |
+    | phase  | what it is                           | next phase: because                   |
+    | watch  | the shell runs                       | drain: the shell has exited           |
+    |        |                                      | end: a stop, or the limit             |
+    | drain  | late writers get a moment            | report: silence, enough of it, or     |
+    |        |                                      | nothing is left                       |
+    |        |                                      | end: a stop, or a signal has ended    |
+    |        |                                      | the shell of a job                    |
+    | end    | the steps of a stop; TERM to all     | report: nothing is left, or it cannot |
+    |        | when nobody is spared any more; KILL | be killed                             |
+    |        | after the grace, or at a second stop | stay: the same, after the report      |
+    | report | the caller is told how it ended      | over: nothing is left                 |
+    |        |                                      | stay: something is left               |
+    | stay   | something goes on                    | end: a stop, or the limit             |
+    |        |                                      | over: nothing is left                 |
+    | over   | nothing of the command is left       |                                       |
 
     Who may stop it: in `watch` the limit; until the report a cancel, the end of the host if the
     command is attached, and Job.kill if it is a job. In `stay`: the limit of a background command,
@@ -1699,6 +1696,7 @@ class Life:
     has_stayed = False
     due_s = 0.0  # the moment at which to act if nothing happens
     _asked_s = _kill_s = 0.0  # when the last end of it began, and when KILL begins
+    _in_steps = False  # somebody may be asked by less than TERM
     _asked_bytes = 0
     _alone_s = 0.0  # since when filters alone are left
 
@@ -1731,10 +1729,6 @@ class Life:
             action = getattr(self, "_" + phase)(now)
         return action
 
-    def is_ending(self) -> bool:
-        """True while the command is being ended."""
-        return self.phase in ("ask", "terminate", "kill")
-
     # The rules, a phase each
 
     def _watch(self, now: float) -> str:
@@ -1744,14 +1738,14 @@ class Life:
         self.due_s = min(answer_s, self._limit_s)
         if code is not None and not self.stops:
             self._move("drain")
-            return self._end(now) if self.known_as_job and code < 0 else ""
+            return self._begin_end(now) if self.known_as_job and code < 0 else ""
         if now >= answer_s and not self.stops:
             self.known_as_job = self.is_job = True
             self.attached = plan.ephemeral or not plan.background
             return "answer_as_job"
         if now >= self._limit_s:
             self._stop("timed_out")
-        return self._end(now) if self.stops else ""
+        return self._begin_end(now) if self.stops else ""
 
     def _drain(self, now: float) -> str:
         seen, plan = self.seen, self._plan
@@ -1761,33 +1755,35 @@ class Life:
             longest_s = seen.exited_s + plan.drain_total_s
             self.due_s = min(quiet_s + plan.drain_idle_s, longest_s)
         if self.stops:
-            return self._end(now)
+            return self._begin_end(now)
         return self._move("report") if self._is_over() or now >= self.due_s else ""
 
-    def _ask(self, now: float) -> str:
-        left, passed_s = self.steps.left, now - self._asked_s
+    def _end(self, now: float) -> str:
+        if self.stops > 1:
+            self._kill_s = min(self._kill_s, now)
+        if self.seen.childless or now >= self._kill_s + UNKILLABLE_S:
+            if not self.has_stayed:
+                return self._move("report", "end_output")
+            self.stops, self._limit_s = 0, inf
+            return self._move("stay", "end_output")
+        if now >= self._kill_s:
+            self.due_s = now + KILL_EVERY_S
+            return "kill"
+        if not self._in_steps:
+            self.due_s = self._kill_s
+            return ""
+        left = self.steps.left
         self._alone_s = (self._alone_s or now) if left == {SPARED} else 0.0
         filters_s = min(FILTERS_S, self._grace_s / 10)
         is_alone = self._alone_s and now >= self._alone_s + filters_s
         is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
-        if self._is_asked(now):
-            return self._go_on(now)
         if not self._has_steps or left <= {signal.SIGTERM} or is_alone or is_flood:
-            return self._move("terminate", "terminate")
+            self._in_steps = False
+            return "terminate"
         if now < self.due_s:
             return ""
-        self.due_s = now + min(max(KILL_EVERY_S, passed_s), ASK_EVERY_S)
+        self.due_s = now + min(max(KILL_EVERY_S, now - self._asked_s), ASK_EVERY_S)
         return "ask"
-
-    def _terminate(self, now: float) -> str:
-        self.due_s = self._kill_s
-        return self._go_on(now) if self._is_asked(now) else ""
-
-    def _kill(self, now: float) -> str:
-        self.due_s = now + KILL_EVERY_S
-        if self.seen.childless or now >= self._kill_s + UNKILLABLE_S:
-            return self._go_on(now)
-        return "kill"
 
     def _report(self, now: float) -> str:
         self.stops = 0
@@ -1801,7 +1797,7 @@ class Life:
         self.due_s = self._limit_s
         if self._is_over():
             return self._move("over")
-        return self._end(now) if self.stops or now >= self._limit_s else ""
+        return self._begin_end(now) if self.stops or now >= self._limit_s else ""
 
     def _over(self, now: float) -> str:
         return ""
@@ -1817,26 +1813,11 @@ class Life:
         self.status = self.status or status
         self.stops += count
 
-    def _end(self, now: float) -> str:
-        """Begins to end the command."""
+    def _begin_end(self, now: float) -> str:
         self._asked_s = self.due_s = now
         self._kill_s, self._asked_bytes = now + self._grace_s, self.seen.heard_bytes
-        self.steps = Steps(self._grace_s, now)
-        return self._move("ask") if self._has_steps else self._move("terminate", "terminate")
-
-    def _is_asked(self, now: float) -> bool:
-        """True once it is no use to wait for what was asked to end."""
-        return self.seen.childless or self.stops > 1 or now >= self._kill_s
-
-    def _go_on(self, now: float) -> str:
-        """From a phase that ends the command to the next one."""
-        if self.phase != "kill" and not self.seen.childless:
-            self._kill_s = now
-            return self._move("kill")
-        if not self.has_stayed:
-            return self._move("report", "end_output")
-        self.stops, self._limit_s = 0, inf
-        return self._move("stay", "end_output")
+        self.steps, self._in_steps = Steps(self._grace_s, now), self._has_steps
+        return self._move("end", "" if self._in_steps else "terminate")
 
     def _is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
@@ -1899,7 +1880,7 @@ class Command:
 
     def wait(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock."""
-        if self.life.is_ending() and not SEES_TREE:
+        if self.life.phase == "end" and not SEES_TREE:
             until = min(until, monotonic() + REAP_EVERY_S)
         self.supervisor.turn(until)
 
@@ -1912,7 +1893,7 @@ class Command:
             popen.returncode = os.waitstatus_to_exitcode(ended[popen.pid])
             output.read_all()  # what the shell wrote
             self.exited_s = monotonic()
-        if not SEES_TREE and self.life.is_ending() and self.shell.signal_group(0):
+        if not SEES_TREE and self.life.phase == "end" and self.shell.signal_group(0):
             childless = False  # the group is all that is known then
         return Seen(
             self.line.stops,
