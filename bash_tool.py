@@ -67,12 +67,12 @@ this file.
 #                    fit_streams make it a Fitted, by the profile's `truncation` (keep_ends): that
 #                    decodes, cleans (`cleaning`: render) and cuts. Session._finish has present
 #                    write the text of the Result, by the profile's `format` (format_brackets).
-#   the limit        Session._waits takes it from the profile. Command.watch asks for a stop,
-#                    Command.end ends the command, Command.report and send_answer tell the host.
-#                    From Exchange._take_answer on it goes as with a byte; status_line writes the
-#                    first line.
-#   nothing is left  _look_for_tree makes each supervisor a subreaper. Command.turn reaps (_reap),
-#                    and sets `childless` when waitpid(2) says ECHILD; Command.end sends KILL until
+#   the limit        Session._waits takes it from the profile. Life._watch sees that it has passed,
+#                    Life._end says what is to be done: Command.ask, terminate and kill do that,
+#                    Command.report and send_answer tell the host. From Exchange._take_answer on it
+#                    goes as with a byte; status_line writes the first line.
+#   nothing is left  _look_for_tree makes each supervisor a subreaper. Command.look reaps (_reap),
+#                    and sees `childless` when waitpid(2) says ECHILD; Life._end asks for KILL until
 #                    then. After a normal exit nothing is ended: Command.report names what is left.
 #   Ctrl-C           In a program it is an exception in the main thread. Session._run calls
 #                    Exchange.abandon, which asks for a stop and waits until nothing is left. The
@@ -82,11 +82,11 @@ this file.
 #                    call, and goes on; but where standard input is a terminal the server ends, and
 #                    Server.serve closes the tool.
 #   the host dies    The kernel closes its sockets. SupervisorEnd.take reads end of file, and
-#                    Command.turn asks for a stop if the command is `attached`.
-#   a job goes on    Command.answer_as_job detaches it, and Exchange.answer takes it from the
-#                    tokens, so neither the host's end nor `close` stops it. Command.note_end writes
-#                    its end into its file and its record. When nothing of it is left, its
-#                    supervisor ends, and last of all the fork server.
+#                    Life.act stops the command if it is `attached`.
+#   a job goes on    Life._watch detaches it, Command.answer_as_job tells the host, and
+#                    Exchange.perform takes it from the tokens, so that neither the host's end nor
+#                    `close` stops it. Command.note_end writes its end into its file and its record. When
+#                    nothing of it is left, its supervisor ends, and last of all the fork server.
 #
 # The file reads from top to bottom: a section uses those above it. Within a section a helper may
 # stand below its one caller.
@@ -506,35 +506,13 @@ def describe_end(ended: Outcome, before_number: str) -> str:
 # its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
 # descendant of the command is left. A line is the socket between a supervisor and its host.
 #
-# The life of a command. `Command.run` passes through these phases, each a method of its own:
-#
-#   start    The shell is spawned and reads the text of the command.
-#              it runs                                          -> watch
-#              it cannot be spawned: the host gets `failed`     -> over
-#   watch    The shell runs. Once it is a job, the host gets `answer` with the status `running`.
-#              it exits                                         -> drain
-#              a stop, the limit, a signal to a job's shell     -> end
-#   drain    Late writers get a moment.
-#              silence, enough of it, or nothing is left        -> report
-#              a stop                                           -> end
-#   end      TERM, the grace, passes of KILL.
-#              ECHILD, or UNKILLABLE_S is over                  -> report
-#   report   The record and the notes are written. The host gets `answer`, with how it ended.
-#              nothing is left                                  -> over
-#              something is left                                -> stay
-#   stay     Leftovers go on, and their output goes into the file. Below stands who may stop them.
-#              nothing is left: the line is closed              -> over
-#
-# Who may stop it: in `watch` the limit; until the report a cancel, the end of the host if the
-# command is attached, and `Job.kill` if it is a job. In `stay`: the limit of a background command,
-# `Job.kill`, and where the command is attached its host. A command is attached until it is answered
-# as a background job or reported; one that is ephemeral always is. `Command.stops` counts the stops
-# of all of them. A supervisor serves a second command only if nothing was left of the first at its
-# report.
-#
-# A command waits in one place, `Command.turn`. Loop.wait calls Output.read and SupervisorEnd.take
-# there, and behind that Command.turn looks at stops, at the host and at ended processes. The host
-# has left when the supervisor reads end of file on its line.
+# The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the text
+# of the command, and Output opens the pipes. Life has the phases and the rules: it takes what has
+# happened, and says what is to be done. Command.run is the one loop: it waits (Loop.wait calls
+# Output.read and SupervisorEnd.take there), looks, and does what the life says. If the command goes
+# on as a job, the host gets `answer` with the status `running`. From the report it gets `answer`
+# with how the command ended. A supervisor serves a second command only if nothing was left of the
+# first at its report. The host has left when the supervisor reads end of file on its line.
 #
 # The end of the output and the exit of the shell are two events: a leftover holds the pipe after
 # the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
@@ -1523,10 +1501,8 @@ def leftover_notes(command: Command) -> list[str]:
 # No step may let the command go on: no shell may take the next line, and no program may take half
 # an input for the whole.
 
-_INT, _TERM = (
-    1 << signal.SIGINT - 1,
-    1 << signal.SIGTERM - 1,
-)  # in the masks of proc_pid_stat(5)
+# In the masks of proc_pid_stat(5).
+_INT, _TERM = 1 << signal.SIGINT - 1, 1 << signal.SIGTERM - 1
 # Known by their file: /proc/PID/comm of a script that is run by its first line has the name of the
 # script. Bash goes on with the next line when its child does not die of an INT.
 SHELLS = frozenset("sh bash rbash dash ash zsh ksh mksh fish csh tcsh busybox".split())

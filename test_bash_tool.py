@@ -3223,8 +3223,9 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
 @pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
     program = """
-        import os, sys
+        import os, signal, sys
         from bash_tool import BashTool
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a stop of the outer tool brings no traceback
         env = {"PATH": os.environ["PATH"]} if sys.argv[1] == "given" else None
         tool = BashTool(base_env=env)
         tool.run("(setsid sh -c 'echo $$ > stray; exec sleep 600' >/dev/null 2>&1 &)")
