@@ -85,8 +85,9 @@ this file.
 #                    Life.act stops the command if it is `attached`.
 #   a job goes on    Life._watch detaches it, Command.answer_as_job tells the host, and
 #                    Exchange.perform takes it from the tokens, so that neither the host's end nor
-#                    `close` stops it. Command.note_end writes its end into its file and its record. When
-#                    nothing of it is left, its supervisor ends, and last of all the fork server.
+#                    `close` stops it. Command.note_end writes its end into its file and its record.
+#                    When nothing of it is left, its supervisor ends, and last of all the fork
+#                    server.
 #
 # The file reads from top to bottom: a section uses those above it. Within a section a helper may
 # stand below its one caller.
@@ -506,9 +507,9 @@ def describe_end(ended: Outcome, before_number: str) -> str:
 # its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
 # descendant of the command is left. A line is the socket between a supervisor and its host.
 #
-# The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the text
-# of the command, and Output opens the pipes. Life has the phases and the rules: it takes what has
-# happened, and says what is to be done. Command.run is the one loop: it waits (Loop.wait calls
+# The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the
+# text of the command, and Output opens the pipes. Life has the phases and the rules: it takes what
+# has happened, and says what is to be done. Command.run is the one loop: it waits (Loop.wait calls
 # Output.read and SupervisorEnd.take there), looks, and does what the life says. If the command goes
 # on as a job, the host gets `answer` with the status `running`. From the report it gets `answer`
 # with how the command ended. A supervisor serves a second command only if nothing was left of the
@@ -915,7 +916,7 @@ class Outcome(NamedTuple):
     mode: str = ""  # of the request; empty for an answer to a question about a job
 
 
-SENT_FIELDS = Outcome._fields.index("path")  # as many as a supervisor sends, from the first on
+_SENT_FIELDS = Outcome._fields.index("path")  # as many as a supervisor sends, from the first on
 # The fields of a job's record, by their type.
 RECORD_FIELDS: dict[Any, str] = {
     int: "pid total_bytes at",
@@ -1514,7 +1515,7 @@ FILTERS = frozenset(
 # What may get INT while it reads a pipe. Others take the end of it, which a stop brings about, for
 # the end of a whole input, or go on with its next line: `xargs rm`, `node -i`, bc, sftp.
 PIPE_READERS = frozenset("python pypy psql".split())
-SPARED = -1  # in place of a signal: the end of its input is all that a filter gets
+_SPARED = -1  # in place of a signal: the end of its input is all that a filter gets
 
 
 class Process(NamedTuple):
@@ -1575,9 +1576,9 @@ class Steps:
 
     def __init__(self, grace_s: float, now: float) -> None:
         self._grace_s, self._begun_s = grace_s, now
-        self.sent: dict[int, int] = {}  # INT, TERM, SPARED; 0: it waits for its parent to end
+        self.sent: dict[int, int] = {}  # INT, TERM, _SPARED; 0: it waits for its parent to end
         self._seen: dict[int, Process] = {}
-        self.left = {signal.SIGINT, SPARED}
+        self.left = {signal.SIGINT, _SPARED}
 
     def choose(
         self, living: Iterable[int], looked: Mapping[int, Process], now: float
@@ -1593,8 +1594,8 @@ class Steps:
         for pid in living:
             seen = self._seen[pid]
             if not before and seen.reads == "live pipe" and pid not in parents:
-                self.sent[pid] = SPARED
-            elif before.get(pid) not in (SPARED, signal.SIGTERM):
+                self.sent[pid] = _SPARED
+            elif before.get(pid) not in (_SPARED, signal.SIGTERM):
                 # What appears during the steps was started by something that goes on.
                 is_new = before and pid not in before
                 may = ends_at_interrupt(seen) and not is_new and passed_s < self._grace_s / 3
@@ -1749,7 +1750,7 @@ class Life:
             self.due_s = self._kill_s
             return ""
         left = self.steps.left
-        self._alone_s = (self._alone_s or now) if left == {SPARED} else 0.0
+        self._alone_s = (self._alone_s or now) if left == {_SPARED} else 0.0
         filters_s = min(FILTERS_S, self._grace_s / 10)
         is_alone = self._alone_s and now >= self._alone_s + filters_s
         is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
@@ -2000,7 +2001,7 @@ class Command:
         streams = [tuple(buffer.captured()) for buffer in self.output.buffers]
         path = os.fsencode(self.output.path)
         is_over = life.phase == "over"
-        self.line.send("answer", known[:SENT_FIELDS], streams, path, is_over)
+        self.line.send("answer", known[:_SENT_FIELDS], streams, path, is_over)
 
 
 # -- The processes: a supervisor, and the fork server that forks it
