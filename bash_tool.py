@@ -198,7 +198,9 @@ MAX_JOBS = 32               # background jobs of one tool that live at once
 RECORD_ROOM = 32 * KIB      # reserved for the end of a job, so that a full disk does not lose it
 RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
-CARRIED_BYTES = 8 * MIB     # execve(2) takes 2 MiB of variables; bash writes a byte as 4 at most
+CARRIED_BYTES = 64 * MIB    # of a state, as bash writes it: a byte as 4 at most
+VARIABLE_BYTES = 128 * KIB  # of one variable, its name and a NUL included (execve(2))
+EXEC_BYTES = 6 * MIB        # of arguments and variables, or a quarter of the stack (execve(2))
 NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_MESSAGE_BYTES = 16 * MIB    # of a client; a command is at most some 300 KB by its description
@@ -256,6 +258,12 @@ JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
 NOTE_WITHHELD = "not passed to commands{why}: {names}"
 LOOKS_SECRET = ", because it looks secret"
+NOTE_LEFT_OUT = "too large to carry over to the next command: {names}"
+NOTE_NOT_KEPT = "the working directory and the exported variables that this command ended with were not kept"
+NOTE_DROPPED = (
+    "with what the last command had exported no shell starts: "
+    "this command started in the directory and with the variables from before it"
+)
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOTE_ENDED = "background process {pid} {how}: {command}{last}; output: {path}"
 NOWHERE = "nowhere (no file could be written: {reason})"
@@ -1189,28 +1197,38 @@ class Output:
 # is the variable in which `bash -c` itself keeps its text. `builtin` and `command`: the environment
 # may hold functions of the names behind them; `builtin exec` would not keep its redirection.
 _READ_TEXT = "IFS= builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
-_TAKE_TEXT = "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; "
-_EVALUATE = "builtin eval %s-- \"$BASH_EXECUTION_STRING\""
+_EVALUATE = """\
+BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; \
+builtin eval -- "$BASH_EXECUTION_STRING\""""
 # A prefix of the shell (`sudo`, `docker exec`) may hand on no descriptor above 2 and may have gone
 # to another directory: there the directory, the text and the command's own input come on stdin, and
 # the shell enters the directory. `cd` must leave OLDPWD as it was. A TMOUT of the host would end
 # the reading from a pipe; from a file it does not (bash(1), read), where it may be read-only.
-_NO_LIMIT = "TMOUT=0 "
 _ENTER = """\
 builtin set -- "${OLDPWD-}"; \
 builtin cd -L -- "$BASH_EXECUTION_STRING" || builtin exit; OLDPWD=$1; \
 [[ $1 ]] || { builtin unset OLDPWD; builtin declare -x OLDPWD; }; builtin set --; """
 # Where the directory and the variables that the command ends with are carried over, a trap on EXIT
 # writes them behind the text of the command, into the file that held the text, so that a value
-# passes through no process and no file with a name. Descriptor 20, above those of a supervisor, is
-# closed while `eval` runs: the command's processes do not inherit it. When `eval` ends, bash
-# restores the descriptor from a copy; but not where a function calls `exit`, and then the copy
-# itself is open, the first free descriptor from 10 up. So the trap tries 20 and 10, and takes the
-# descriptor at which an empty string and a NUL stand, as behind the text of the command. A trap on
-# DEBUG would write among the variables, and a limit on the size of files would kill the shell.
+# passes through no process and no file with a name. A redirection on `eval` would be in the way of
+# the command: while it lasts, bash keeps what it replaced at the first free descriptor from 10 up,
+# and `exec 10>log` would hit that. So the file stays open in the shell, close-on-exec: it is in no
+# program. No redirection asks for close-on-exec, but bash sets it for what it keeps of a standard
+# stream (for `<&N` at a descriptor above N), and copies it with the descriptor (redir.c,
+# add_undo_redirect and do_redirection_internal). So stdin becomes the text, and while it is
+# replaced once more, `exec` copies what bash keeps. The copy is descriptor 1023: from 10 up, bash
+# takes what is close-on-exec for its own, and undoes an `exec` that replaces it. Where the limit is
+# lower the copy is descriptor 9.
+_KEEP_FILE = """\
+{ if command exec 1020<&%d; then { { command exec 1023<&1022; } <&1020; } <&1020; \
+else command exec 20<&%d; { { command exec 9<&22; } <&20; } <&20; fi; \
+command exec %s 20<&- 1020<&-; } 2>/dev/null; """
+# The trap takes the descriptor at which an empty string and a NUL stand, as behind the text of the
+# command. A trap on DEBUG would write among the variables, and a limit on the size of files would
+# kill the shell.
 _SAVE_STATE = """\
 builtin trap -- '{ builtin trap - DEBUG; builtin trap "" XFSZ; \
-for BASH_EXECUTION_STRING in 20 10; do \
+for BASH_EXECUTION_STRING in 1023 9; do \
 { builtin read -r -t 1 -d "" BASH_EXECUTION_STRING && \
 [[ ! $BASH_EXECUTION_STRING ]] && \
 { builtin export -p && builtin printf "\\0" && builtin pwd && builtin printf "\\0"; \
@@ -1220,23 +1238,16 @@ builtin break; }; } <&"$BASH_EXECUTION_STRING" >&"$BASH_EXECUTION_STRING" \
 
 def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str:
     """The line for the arguments of a shell that finds the text of its command at descriptor
-    `fd`. Upholds REQ-BASH-001.1 and 028.4."""
-    copy = "20<&%d " % (0 if has_prefix else fd) if carries else ""
+    `fd`, with a prefix at 0. Upholds REQ-BASH-001.1, 028.4 and 028.12."""
     if has_prefix:
-        read = _NO_LIMIT + _READ_TEXT % ""
+        read = "TMOUT=0 " + _READ_TEXT % ""
         line = read + _ENTER + read
         own = "" if has_input else "</dev/null"
     else:
         line = _READ_TEXT % ("-u %d " % fd)
         own = "%d<&-" % fd
-    # Where a limit leaves no descriptor 20, `exec` does nothing, and the copy is descriptor `fd`.
-    line += (
-        "{ command exec %s; } 2>/dev/null; " % (copy + own)
-        if carries
-        else "command exec %s; " % own
-    )
-    line += _TAKE_TEXT
-    return line + (_SAVE_STATE + _EVALUATE % "20<&- " if carries else _EVALUATE % "")
+    line += _KEEP_FILE % (fd, fd, own) + _SAVE_STATE if carries else "command exec %s; " % own
+    return line + _EVALUATE
 
 
 class SpawnError(Exception):
@@ -1297,7 +1308,9 @@ class Shell:
         and 014.7."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
-        line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
+        line = shell_line(
+            0 if self._has_prefix else fd, self._has_prefix, self._source >= 0, self._carries
+        )
         where = plan.shell[0], plan.path, plan.cwd
         if not os.access(find_program(*where), os.X_OK):  # removed since
             find_program.cache_clear()
@@ -1337,10 +1350,13 @@ class Shell:
         shell, how = shorten(self._plan.shell[0]), name or "exit code %d" % code
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
-    def carried(self) -> bytes:
-        """What the shell has written behind its text, unless a signal has ended it. Upholds
-        REQ-BASH-028.2."""
-        if not self._carries or (self.popen.returncode or 0) < 0:
+    def carried(self) -> bytes | None:
+        """What the shell has written behind its text: nothing while it runs, and if a signal has
+        ended it. None if it has ended before it had read its text. Upholds REQ-BASH-028.2."""
+        code = self.popen.returncode
+        if code is not None and self.why_unread():
+            return None
+        if not self._carries or code is None or code < 0:
             return b""
         data = os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
         if self.scratch:  # which is removed: the next command starts where this one should have
@@ -1930,7 +1946,7 @@ class Start(NamedTuple):
     """What a command starts with."""
 
     cwd: bytes
-    env: Mapping[bytes, bytes]
+    env: dict[bytes, bytes]
     carried: bytes = b""  # what `next_start` made this of; empty for the first
 
 
@@ -1986,7 +2002,7 @@ class Outcome(NamedTuple):
     pid: int | None = None  # of a job
     command: str = ""
     mode: str = ""  # of the request; empty for an answer to a question about a job
-    carried: bytes = b""  # what the shell wrote down at its end
+    carried: bytes | None = b""  # what the shell wrote down; None: it did not read its text
     created: float = 0.0  # of a job, as what follows: its beginning, on the wall clock
     supervisor: Sequence[int] = ()  # number and start time of the process that runs it
     at: int = -1  # the place of the completion note in the output file; -1: none yet
@@ -3302,20 +3318,13 @@ _EXPORTED = (
     rb"(?ms)^\w+ (?:-\w+ )?([^\s=]+)="
     rb"""(?:"([^"\\]*(?:\\.[^"\\]*)*)"|\$'([^'\\]*(?:\\.[^'\\]*)*)')$"""
 )
-_ESCAPED = bytes.maketrans(b"abEfnrtv", b"\a\b\x1b\f\n\r\t\v")
 
 
 def _unquoted(line: re.Match[bytes]) -> bytes:
     """The value in a line of `export -p`."""
     if line[3] is None:
         return re.sub(rb"(?s)[\\\1](.)", rb"\1", line[2])
-    return re.sub(
-        rb"(?s)\\([0-7]{3}|.)",
-        lambda found: (
-            bytes([int(found[1], 8)]) if found[1].isdigit() else found[1].translate(_ESCAPED)
-        ),
-        line[3],
-    )
+    return codecs.escape_decode(re.sub(rb"(?<!\\)((?:\\\\)*)\\E", rb"\1\\033", line[3]))[0]
 
 
 def next_start(carried: bytes, first: Mapping[bytes, bytes]) -> Start | None:
@@ -3332,6 +3341,23 @@ def next_start(carried: bytes, first: Mapping[bytes, bytes]) -> Start | None:
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
     return Start(rest[0][:-1], env, carried)
+
+
+def leave_out(env: dict[bytes, bytes]) -> list[bytes]:
+    """Takes out what execve(2) would refuse, the largest first; returns the first names. Where the
+    C library does not tell the limit of all together, the least that systems have is taken. Upholds
+    REQ-BASH-028.13."""
+    # With `=`, NUL and a pointer.
+    by_size = sorted((len(name) + len(value) + 10, name) for name, value in env.items())
+    most = min(max(os.sysconf("SC_ARG_MAX"), 2 * VARIABLE_BYTES), EXEC_BYTES)
+    room = most - VARIABLE_BYTES - sum(size for size, _ in by_size)
+    left_out = []
+    while by_size and (room < 0 or by_size[-1][0] > VARIABLE_BYTES + 8):
+        size, name = by_size.pop()
+        room += size
+        del env[name]
+        left_out.append(name)
+    return left_out[:NAMES_TOLD]
 
 
 # The fields of a record, by their type.
@@ -4433,9 +4459,12 @@ class Session:
     _untold: dict[str, str]  # withheld names that no answer has told yet, each with why
 
     def __post_init__(self) -> None:
-        # A list of one Start. A call changes the list that it began with, and a restart makes a new
-        # list: so a call from before the restart has no effect on the calls behind it.
-        self._starts = [self.first]
+        # The start that a shell has started with before, and the latest, with which perhaps none
+        # does. A call changes the list that it began with, and a restart makes a new list: so a
+        # call from before the restart has no effect on the calls behind it.
+        self._starts = [self.first, self.first]
+        self._dropped = False  # the latest start was dropped, and no answer has told that yet
+        self._was_kept = True  # what the last command ended with was taken over
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
     def plan(self, request: Request, wants_live: bool, start: Start) -> Plan:
@@ -4504,7 +4533,7 @@ class Session:
         elif self.closing.count:
             outcome = rejected("closed", "this tool is closed")
         elif isinstance(request, Restart):  # REQ-BASH-028.8
-            self._starts = [self.first]
+            self._starts = [self.first, self.first]
             told = Fitted(RESTARTED, len(RESTARTED), False)
             outcome = Outcome("exited", exit_code=0, stdout=told)
         else:
@@ -4530,6 +4559,29 @@ class Session:
             notes.append(NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES)))
         return present(outcome._replace(notes=notes), self.profile)
 
+    def _take_over(self, answer: Outcome, start: Start, starts: list[Start]) -> list[str]:
+        """Takes over what a command that began with `start` has ended with; returns the notes of
+        its answer on that. Upholds REQ-BASH-028.5, 028.13, 028.14 and 028.15."""
+        if answer.carried is None or answer.reason == TOO_LARGE:
+            if start is starts[1] is not self.first:
+                starts[:] = self.first, starts[0]
+                self._dropped = True
+            return []
+        if not answer.duration_s:  # nothing was run
+            return []
+        notes = [NOTE_DROPPED] * self._dropped
+        self._dropped = False
+        new = next_start(answer.carried, self.first.env)
+        if new is None:
+            notes += [NOTE_NOT_KEPT] * self._was_kept
+        elif answer.carried != starts[1].carried:  # else its environment need not be sent again
+            starts[:] = start, new
+            left_out = leave_out(new.env)
+            if left_out:
+                notes.append(NOTE_LEFT_OUT.format(names=join_names(left_out)))
+        self._was_kept = new is not None
+        return notes
+
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
         """The answer to a command. Where an exception prevents the answer the command is ended.
         Upholds REQ-BASH-003.1, 015.2, 028.5 and 028.6."""
@@ -4537,7 +4589,8 @@ class Session:
             exchange.release()
         refusal = _refusal(request, self._deny, self._confirm)
         starts = self._starts
-        plan = self.plan(request, on_live is not None, starts[0])
+        start = starts[1]
+        plan = self.plan(request, on_live is not None, start)
         exchange = Exchange(plan, self.closing, cancel)
         job = None
         if plan.background and refusal is None:
@@ -4546,9 +4599,9 @@ class Session:
             return self._finish(refusal, cancel)
         try:
             answer = exchange.answer(on_live, request.stdin)
-            # Where nothing has changed the start stays the same object: it is not sent again.
-            if answer.carried != starts[0].carried:
-                starts[0] = next_start(answer.carried, self.first.env) or starts[0]
+            if plan.carries or (answer.carried is None and not request.env):
+                notes = [*answer.notes, *self._take_over(answer, start, starts)]
+                answer = answer._replace(notes=notes)
             job = self._jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode)
             outcome = fit_streams(answer, self.profile)
