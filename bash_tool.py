@@ -1953,6 +1953,7 @@ class Start(NamedTuple):
 Asked = Union[Request, Inquiry, Restart]
 AnyPath = Union[str, "os.PathLike[str]"]
 Fields = dict[str, Any]  # names with values: of a record, of an answer, of a definition
+StopCount = Callable[[], int]  # how many stops are asked for by now
 OnText = Callable[[str], object]  # takes live output, or a command that is to be confirmed
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
 OnCall = Callable[[object, "Result"], object]  # takes what was sent, and the answer
@@ -3514,6 +3515,15 @@ def _has_ended(end: socket.socket) -> bool:
         return True
 
 
+def _tries(stops_wanted: StopCount) -> Iterator[None]:
+    """Waits between two tries to send something; ends after ACCEPT_S, and where a stop is asked
+    for."""
+    begun_s = monotonic()
+    while not stops_wanted() and monotonic() < begun_s + ACCEPT_S:
+        yield
+        time.sleep(_pause_s(begun_s))
+
+
 class HostEnd(Channel):
     """The host's end of the socket to one supervisor."""
 
@@ -3523,8 +3533,8 @@ class HostEnd(Channel):
         self.sent_env: object = None  # the mapping that was sent last: it is not sent again
         self._messages: deque[tuple[Any, ...]] = deque()
 
-    def wait_for(self, to_read: bool, until: float) -> bool:
-        """True as soon as the socket can be read, or else written; False after this moment.
+    def wait(self, until: float) -> bool:
+        """True as soon as the socket can be read; False after this moment.
         `select.poll` needs no descriptor, and is looked up now: gevent replaces it, eventlet takes
         it away, also after this module was imported. Raises LineLost."""
         fd = self.socket.fileno()
@@ -3532,23 +3542,23 @@ class HostEnd(Channel):
             raise LineLost
         wait_s = min(max(0.0, until - monotonic()), 1e6)
         if not hasattr(select, "poll"):
-            return any(select.select([fd] * to_read, [fd] * (not to_read), [], wait_s))
+            return any(select.select([fd], [], [], wait_s))
         poller = select.poll()
-        poller.register(fd, select.POLLIN if to_read else select.POLLOUT)
+        poller.register(fd, select.POLLIN)
         return bool(poller.poll(1000 * wait_s))
 
-    def ask(self, request: Fields, fds: Sequence[int]) -> None:
-        """Sends the whole request. Raises NotRun where it was not read in time."""
-        until = monotonic() + ACCEPT_S
+    def ask(self, request: Fields, fds: Sequence[int], stops_wanted: StopCount) -> None:
+        """Sends the whole request. Raises NotRun where it was not read in time, or before a
+        stop."""
         self.unsent += pack(request)
         with suppress(OSError):
             if fds:
                 del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
-            self.flush()
-            while self.unsent and self.wait_for(False, until):
+            for _ in _tries(stops_wanted):
                 self.flush()
-        if self.unsent:
-            raise NotRun("no supervisor answered")
+                if not self.unsent:
+                    return
+        raise NotRun("no supervisor answered")
 
     def send_stops(self, count: int) -> None:
         """Sends how often a stop was asked for, from any thread: in one piece, or not at all."""
@@ -3565,7 +3575,7 @@ class HostEnd(Channel):
         NotRun where the other end was closed before all was read there, when Linux resets the
         connection, and where a new supervisor has said nothing."""
         while not self._messages:
-            if not self.wait_for(True, until):
+            if not self.wait(until):
                 return None
             try:
                 messages = self.receive()
@@ -3611,28 +3621,40 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self) -> HostEnd:
-        """A line to an idle supervisor, or to a new one. Raises OSError, also where the fork server
-        does not take the request."""
-        with self.lock:
-            user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
-            ids = user, self.confinement
-            if ids != self._ids:
-                self.give_up()
-            while self._idle:  # after a change of user all of these are closed
-                line = self._idle.pop()  # the latest first, so that the others end
-                if ids == self._ids and not _has_ended(line.socket):
-                    return line
-                line.socket.close()
-            self._ids = ids
-            if self._control is None or _has_ended(self._control):
-                self.give_up()
-                self._control = self._start_server()
-                self._control.setblocking(False)  # gevent's recv waits even with MSG_DONTWAIT
-            ours, theirs = self._socketpair()
-            with theirs:  # the fork server does not reply: the supervisor will say `hello`
+    def borrow(self, stops_wanted: StopCount) -> HostEnd:
+        """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
+        is full (278 requests), but not under the lock, which a fork takes. Raises OSError, NotRun.
+        Upholds REQ-BASH-015.6."""
+        for _ in _tries(stops_wanted):
+            with self.lock:
+                line = self._borrow()
+            if line is not None:
+                return line
+        raise NotRun("the fork server does not take the request")
+
+    def _borrow(self) -> HostEnd | None:
+        user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
+        ids = user, self.confinement
+        if ids != self._ids:
+            self.give_up()
+        while self._idle:  # after a change of user all of these are closed
+            line = self._idle.pop()  # the latest first, so that the others end
+            if ids == self._ids and not _has_ended(line.socket):
+                return line
+            line.socket.close()
+        self._ids = ids
+        if self._control is None or _has_ended(self._control):
+            self.give_up()
+            self._control = self._start_server()
+            self._control.setblocking(False)  # gevent's recv waits even with MSG_DONTWAIT
+        ours, theirs = self._socketpair()
+        with theirs:  # the fork server does not reply: the supervisor will say `hello`
+            try:
                 socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
-            return HostEnd(ours)
+            except BlockingIOError:
+                ours.close()
+                return None
+        return HostEnd(ours)
 
     def _start_server(self) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
@@ -3830,11 +3852,11 @@ class Exchange:
         fields = dict(vars(self._plan))
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            line = self._line = _engine.borrow()
+            line = self._line = _engine.borrow(self._stops_wanted)
             if line.sent_env is self._plan.env:
                 fields["env"] = None
             line.sent_env = self._plan.env
-            line.ask(fields, fds)
+            line.ask(fields, fds, self._stops_wanted)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem, True))
         finally:
@@ -3948,7 +3970,7 @@ class Exchange:
                 if self._is_sent:
                     line.send_stops(-1 - self._stops_sent)
                 line.shut()
-                while line.wait_for(True, until) and line.socket.recv(READ_BYTES):
+                while line.wait(until) and line.socket.recv(READ_BYTES):
                     pass
         self._give_back_or_close(False)
         self.obey(())
