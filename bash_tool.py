@@ -264,6 +264,10 @@ NOTE_DROPPED = (
     "with what the last command had exported no shell starts: "
     "this command started in the directory and with the variables from before it"
 )
+NOTE_UNLOCKED = (
+    "files cannot be locked in the folder of the job: "
+    "another program may not see whether the job lives, and old output files stay"
+)
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOTE_ENDED = "background process {pid} {how}: {command}{last}; output: {path}"
 NOWHERE = "nowhere (no file could be written: {reason})"
@@ -611,18 +615,21 @@ def remove_files(output: str) -> None:
 def _create(path: str, flags: int) -> int:
     """A descriptor of a new file that is this user's alone. Raises OSError."""
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    os.fchmod(fd, 0o600)  # the umask may have taken more away
+    with suppress(OSError):  # a file system without modes
+        os.fchmod(fd, 0o600)  # the umask may have taken more away
     return fd
 
 
-def _lock(fd: int, how: int = fcntl.LOCK_EX) -> bool:
+def _lock(fd: int, how: int = fcntl.LOCK_EX) -> bool | None:
     """True if this descriptor holds the lock of its file now (flock(2)): until this descriptor and
-    all copies of it are closed."""
+    all copies of it are closed. None on a file system without locks, such as Lustre (ENOSYS)."""
     try:
         fcntl.flock(fd, how | fcntl.LOCK_NB)
         return True
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
 
 
 def usable(folder: str) -> bool:
@@ -679,9 +686,12 @@ def create_output_file(folder: str, prefix: str) -> tuple[int, str]:
 
 
 def make_scratch(folder: bytes) -> bytes:
-    """A new empty folder in the state folder. Raises OSError."""
+    """A new empty folder in a new folder of the state folder: `cd ..` shows no output files.
+    Raises OSError. Upholds REQ-BASH-013.4."""
     make_folder(os.fsdecode(folder))
-    path = os.path.join(folder, b"scratch-" + os.urandom(6).hex().encode())
+    parent = os.path.join(folder, b"scratch-" + os.urandom(6).hex().encode())
+    os.mkdir(parent, 0o700)
+    path = parent + b"/scratch"
     os.mkdir(path, 0o700)
     return path
 
@@ -722,7 +732,7 @@ def _remove_finished(output: str) -> bool:
     another tool may be making room too."""
     try:
         fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        is_free = _lock(fd)
+        is_free = bool(_lock(fd))
         os.close(fd)
     except OSError as problem:
         is_free = problem.errno == errno.ENOENT
@@ -737,7 +747,8 @@ def create_record(output: str) -> int:
     beginning the file has room for the end, so that a full disk does not lose it. Raises
     OSError."""
     fd = _create(record_of(output), os.O_RDWR)
-    fcntl.flock(fd, fcntl.LOCK_EX)  # a reader may hold it for a moment
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(fd, fcntl.LOCK_EX)  # a reader may hold it for a moment
     os.pwrite(fd, b" " * RECORD_ROOM, 0)
     return fd
 
@@ -1042,6 +1053,7 @@ class Output:
     room = FILE_CAP_BYTES  # below 0: the file is capped
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
+    unlocked = False  # the file of the record could not be locked
     note_at = -1  # the place of the completion note in the file; -1: none was written
     _fd = -1
     _record = -1  # a descriptor of the record of a job
@@ -1151,6 +1163,7 @@ class Output:
             if self.problem:
                 raise OSError(self.problem)
             self._record = create_record(self.path)
+            self.unlocked = not _lock(self._record)
         except OSError as problem:
             reason = "no file for the job could be made: " + _reason(problem)
             raise SpawnError("spawn_failed", reason)
@@ -1391,13 +1404,15 @@ class Shell:
         return not self._has_prefix or not any(map(has_inner_number, descendants()))
 
     def clear_scratch(self) -> None:
-        """Removes the scratch folder, or says that it holds something. Upholds
-        REQ-BASH-013.2."""
+        """Removes the scratch folder and its parent, or says that one of them holds something.
+        Upholds REQ-BASH-013.2."""
         try:
             if self.scratch:
-                os.rmdir(self.scratch)
-        except OSError:
-            self.notes.append(NOTE_SCRATCH.format(path=make_printable(self.scratch)))
+                with suppress(FileNotFoundError):  # the command may have removed it
+                    os.rmdir(self.scratch)
+                os.rmdir(os.path.dirname(self.scratch))
+        except OSError as problem:
+            self.notes.append(NOTE_SCRATCH.format(path=make_printable(problem.filename)))
 
     def close(self) -> None:
         """Gives back the files of the text and of the command's own input."""
@@ -1619,6 +1634,7 @@ class Command:
             path=os.fsencode(output.path),
             problem=output.problem,
             capped=output.room < 0,
+            unlocked=output.unlocked,
             raw=[buffer.captured() for buffer in output.buffers],
             carried=b"" if self.stop_status else self.shell.carried(),
         )
@@ -1996,6 +2012,7 @@ class Outcome(NamedTuple):
     path: str | None = None  # of the file that holds the output as it arrived
     problem: str = ""  # why that file is incomplete or missing
     capped: bool = False  # whether that file ends at its greatest size
+    unlocked: bool = False  # the record of the job could not be locked
     notes: Sequence[str] = ()
     leftovers: Sequence[int] = ()  # numbers of processes that the answer names
     can_kill: bool = True  # whether a number of a process means the same to a command
@@ -2059,7 +2076,7 @@ class Result:
     notes         the notes of the answer, without their brackets
     leftovers     the numbers of the processes that the answer names as still running, all of them
     details       what the profile says to programs: a dict that JSON can hold
-    ok            True for a command that exited with exit code 0
+    ok            True where `exit_code` is 0 and `error` None
     """
 
     text: str
@@ -2084,8 +2101,9 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """True for a command that exited with exit code 0. Upholds REQ-BASH-026.6."""
-        return self.status == "exited" and self.exit_code == 0
+        """True for a command that exited with exit code 0, and no `error`. Upholds
+        REQ-BASH-026.6."""
+        return self.exit_code == 0 and self.error is None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dict that `json.dumps` takes. Upholds REQ-BASH-011.6."""
@@ -3328,11 +3346,15 @@ def _unquoted(line: re.Match[bytes]) -> bytes:
     return codecs.escape_decode(re.sub(rb"(?<!\\)((?:\\\\)*)\\E", rb"\1\\033", line[3]))[0]
 
 
-def next_start(carried: bytes, first: Mapping[bytes, bytes]) -> Start | None:
+def next_start(
+    carried: bytes, first: Mapping[bytes, bytes]
+) -> tuple[Start, list[bytes]] | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
-    `export -p`, NUL, the directory, a newline, NUL. None where the shell did not write all of
-    it. The first environment decides on NOT_CARRIED, and on names that are no identifiers: bash
-    passes these on, and does not list them. Upholds REQ-BASH-028.1, 028.3 and 028.11."""
+    `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that execve(2)
+    would refuse, which are left out, the largest of all first. None where the shell did not write
+    all of it. The first environment decides on NOT_CARRIED, and on names that are no identifiers:
+    bash passes these on, and does not list them. Upholds REQ-BASH-028.1, 028.3, 028.11 and
+    028.13."""
     lines, *rest = carried.split(b"\0")
     if len(rest) != 2 or rest[1]:
         return None
@@ -3341,24 +3363,16 @@ def next_start(carried: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     for name, value in first.items():
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
-    return Start(rest[0][:-1], env, carried)
-
-
-def leave_out(env: dict[bytes, bytes]) -> list[bytes]:
-    """Takes out what execve(2) would refuse, the largest first; returns the first names. Where the
-    C library does not tell the limit of all together, the least that systems have is taken. Upholds
-    REQ-BASH-028.13."""
-    # With `=`, NUL and a pointer.
-    by_size = sorted((len(name) + len(value) + 10, name) for name, value in env.items())
-    most = min(max(os.sysconf("SC_ARG_MAX"), 2 * VARIABLE_BYTES), EXEC_BYTES)
-    room = most - VARIABLE_BYTES - sum(size for size, _ in by_size)
+    # musl tells less than Linux takes. VARIABLE_BYTES are left for the arguments of programs. A
+    # size is that of the string, with `=` and NUL; a pointer goes with it.
+    room = min(max(os.sysconf("SC_ARG_MAX"), 2 * VARIABLE_BYTES), EXEC_BYTES) - VARIABLE_BYTES
     left_out = []
-    while by_size and (room < 0 or by_size[-1][0] > VARIABLE_BYTES + 8):
-        size, name = by_size.pop()
-        room += size
-        del env[name]
-        left_out.append(name)
-    return left_out[:NAMES_TOLD]
+    for size, name in sorted((len(name) + len(env[name]) + 2, name) for name in env):
+        room -= size + 8
+        if room < 0 or size > VARIABLE_BYTES:
+            del env[name]
+            left_out.append(name)
+    return Start(rest[0][:-1], env, carried), left_out
 
 
 # The fields of a record, by their type.
@@ -3998,16 +4012,17 @@ def _open_own(path: str) -> io.BufferedReader:
     return open(path, "rb")
 
 
-def read_record(output: str) -> tuple[Outcome | None, bool]:
+def read_record(output: str) -> tuple[Outcome | None, bool | None]:
     """What the record beside an output file says, None where that is no record; and whether the
-    supervisor of the job lives, which holds the lock of the file. Raises OSError."""
+    lock of the file is free, which the supervisor of the job holds while it lives. Raises
+    OSError."""
     with _open_own(record_of(output)) as file:
-        supervised = not _lock(file.fileno(), fcntl.LOCK_SH)
+        is_free = _lock(file.fileno(), fcntl.LOCK_SH)
         data = file.read(RECORD_CAP_BYTES)
     try:
-        return job_record(load_json(data)), supervised
+        return job_record(load_json(data)), is_free
     except ValueError:
-        return None, supervised
+        return None, is_free
 
 
 def _lost(outcome: Outcome) -> Outcome:
@@ -4078,17 +4093,21 @@ class Job:
     def _supervised(self) -> bool:
         """True while the supervisor of the job lives, and so while something of the job may live:
         the supervisor holds the lock of the record, which is read on the way. Without a record
-        (removed, or never made) number and start time of the supervisor are left."""
-        is_running = self._outcome.status == "running"
+        (removed, or never made) and without locks, number and start time of the supervisor are
+        left, until the job has ended: then the supervisor may have another command. Upholds
+        REQ-BASH-003.25."""
+        is_running, is_free = self._outcome.status == "running", None
         try:
-            found, supervised = read_record(self.output_file)
+            found, is_free = read_record(self.output_file)
+            if found is not None and is_running:
+                self._outcome = found
         except FileNotFoundError:
-            return is_running and self._supervisor_lives()
+            pass
         except OSError:  # no descriptor left
             return is_running
-        if found is not None and is_running:
-            self._outcome = found
-        return supervised
+        if is_free is None:
+            return self._outcome.status == "running" and self._supervisor_lives()
+        return not is_free
 
     def _look(self) -> Outcome:
         """What is known by now. A job whose record says `running` and is not locked has lost
@@ -4485,7 +4504,8 @@ class Session:
         # does. A call changes the list that it began with, and a restart makes a new list: so a
         # call from before the restart has no effect on the calls behind it.
         self._starts = [self.first, self.first]
-        self._dropped = False  # the latest start was dropped, and no answer has told that yet
+        self._unlocked = [NOTE_UNLOCKED]  # until an answer has told it
+        self._dropped: list[str] = []  # the note on a start that was dropped, until it is told
         self._was_kept = True  # what the last command ended with was taken over
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
@@ -4584,24 +4604,22 @@ class Session:
     def _take_over(self, answer: Outcome, start: Start, starts: list[Start]) -> list[str]:
         """Takes over what a command that began with `start` has ended with; returns the notes of
         its answer on that. Upholds REQ-BASH-028.5, 028.13, 028.14 and 028.15."""
+        notes: list[str] = []
         if answer.carried is None or answer.reason == TOO_LARGE:
             if start is starts[1] is not self.first:
                 starts[:] = self.first, starts[0]
-                self._dropped = True
-            return []
-        if not answer.duration_s:  # nothing was run
-            return []
-        notes = [NOTE_DROPPED] * self._dropped
-        self._dropped = False
-        new = next_start(answer.carried, self.first.env)
-        if new is None:
-            notes += [NOTE_NOT_KEPT] * self._was_kept
-        elif answer.carried != starts[1].carried:  # else its environment need not be sent again
-            starts[:] = start, new
-            left_out = leave_out(new.env)
-            if left_out:
-                notes.append(NOTE_LEFT_OUT.format(names=join_names(left_out)))
-        self._was_kept = new is not None
+                self._dropped = [NOTE_DROPPED]
+        elif answer.duration_s:  # else nothing was run
+            notes, self._dropped = self._dropped, []
+            taken = next_start(answer.carried, self.first.env)
+            if taken is None:
+                notes += [NOTE_NOT_KEPT] * self._was_kept
+            elif answer.carried != starts[1].carried:  # else its environment is not sent again
+                starts[:] = start, taken[0]
+                if taken[1]:
+                    names = join_names(taken[1][-NAMES_TOLD:])
+                    notes.append(NOTE_LEFT_OUT.format(names=names))
+            self._was_kept = taken is not None
         return notes
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
@@ -4621,11 +4639,14 @@ class Session:
             return self._finish(refusal, cancel)
         try:
             answer = exchange.answer(on_live, request.stdin)
+            notes = list(answer.notes)
+            if answer.unlocked:
+                notes += self._unlocked
+                self._unlocked = []
             if plan.carries or (answer.carried is None and not request.env):
-                notes = [*answer.notes, *self._take_over(answer, start, starts)]
-                answer = answer._replace(notes=notes)
+                notes += self._take_over(answer, start, starts)
             job = self._jobs.add(answer)
-            answer = answer._replace(command=request.command, mode=request.mode)
+            answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
             outcome = fit_streams(answer, self.profile)
             if cancel._withdrawn:  # nobody knows of the file, nor of the job
                 exchange.abandon()
