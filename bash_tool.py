@@ -219,7 +219,9 @@ MAX_JOBS = 32               # background jobs of one tool that live at once
 RECORD_ROOM = 32 * KIB      # reserved for the end of a job, so that a full disk does not lose it
 RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
-CARRIED_BYTES = 8 * MIB     # execve(2) takes 2 MiB of variables; bash writes a byte as 4 at most
+CARRIED_BYTES = 64 * MIB    # of a state, as bash writes it: a byte as 4 at most
+VARIABLE_BYTES = 128 * KIB  # of one variable, its name and a NUL included (execve(2))
+EXEC_BYTES = 6 * MIB        # of arguments and variables, or a quarter of the stack (execve(2))
 NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_MESSAGE_BYTES = 16 * MIB    # of a client; a command is at most some 300 KB by its description
@@ -277,6 +279,16 @@ JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
 NOTE_WITHHELD = "not passed to commands{why}: {names}"
 LOOKS_SECRET = ", because it looks secret"
+NOTE_LEFT_OUT = "too large to carry over to the next command: {names}"
+NOTE_NOT_KEPT = "the working directory and the exported variables that this command ended with were not kept"
+NOTE_DROPPED = (
+    "with what the last command had exported no shell starts: "
+    "this command started in the directory and with the variables from before it"
+)
+NOTE_UNLOCKED = (
+    "files cannot be locked in the folder of the job: "
+    "another program may not see whether the job lives, and old output files stay"
+)
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOTE_ENDED = "background process {pid} {how}: {command}{last}; output: {path}"
 NOWHERE = "nowhere (no file could be written: {reason})"
@@ -600,18 +612,21 @@ def remove_files(output: str) -> None:
 def _create(path: str, flags: int) -> int:
     """A descriptor of a new file that is this user's alone. Raises OSError."""
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    os.fchmod(fd, 0o600)  # the umask may have taken more away
+    with suppress(OSError):  # a file system without modes
+        os.fchmod(fd, 0o600)  # the umask may have taken more away
     return fd
 
 
-def _lock(fd: int, how: int = fcntl.LOCK_EX) -> bool:
+def _lock(fd: int, how: int = fcntl.LOCK_EX) -> bool | None:
     """True if this descriptor holds the lock of its file now (flock(2)): until this descriptor and
-    all copies of it are closed."""
+    all copies of it are closed. None on a file system without locks, such as Lustre (ENOSYS)."""
     try:
         fcntl.flock(fd, how | fcntl.LOCK_NB)
         return True
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
 
 
 def usable(folder: str) -> bool:
@@ -668,9 +683,12 @@ def create_output_file(folder: str, prefix: str) -> tuple[int, str]:
 
 
 def make_scratch(folder: bytes) -> bytes:
-    """A new empty folder in the state folder. Raises OSError."""
+    """A new empty folder in a new folder of the state folder: `cd ..` shows no output files.
+    Raises OSError. Upholds REQ-BASH-013.4."""
     make_folder(os.fsdecode(folder))
-    path = os.path.join(folder, b"scratch-" + os.urandom(6).hex().encode())
+    parent = os.path.join(folder, b"scratch-" + os.urandom(6).hex().encode())
+    os.mkdir(parent, 0o700)
+    path = parent + b"/scratch"
     os.mkdir(path, 0o700)
     return path
 
@@ -711,7 +729,7 @@ def _remove_finished(output: str) -> bool:
     another tool may be making room too."""
     try:
         fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        is_free = _lock(fd)
+        is_free = bool(_lock(fd))
         os.close(fd)
     except OSError as problem:
         is_free = problem.errno == errno.ENOENT
@@ -726,7 +744,8 @@ def create_record(output: str) -> int:
     beginning the file has room for the end, so that a full disk does not lose it. Raises
     OSError."""
     fd = _create(record_of(output), os.O_RDWR)
-    fcntl.flock(fd, fcntl.LOCK_EX)  # a reader may hold it for a moment
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(fd, fcntl.LOCK_EX)  # a reader may hold it for a moment
     os.pwrite(fd, b" " * RECORD_ROOM, 0)
     return fd
 
@@ -901,7 +920,8 @@ class Outcome(NamedTuple):
     duration_s: float = 0.0
     problem: str = ""  # why the file with the output is incomplete or missing
     capped: bool = False  # whether that file ends at its greatest size
-    carried: bytes = b""  # what the shell wrote down at its end
+    unlocked: bool = False  # the record of the job could not be locked
+    carried: bytes | None = b""  # what the shell wrote down; None: it did not read its text
     pid: int | None = None  # of a job, as what follows
     command: str = ""
     created: float = 0.0  # its beginning, on the wall clock
@@ -1111,6 +1131,7 @@ class Output:
     room = FILE_CAP_BYTES  # below 0: the file is capped
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
+    unlocked = False  # the file of the record could not be locked
     note_at = -1  # the place of the completion note in the file; -1: none was written
     _fd = -1
     _record = -1  # a descriptor of the record of a job
@@ -1228,6 +1249,7 @@ class Output:
             if self.problem:
                 raise OSError(self.problem)
             self._record = create_record(self.path)
+            self.unlocked = not _lock(self._record)
         except OSError as problem:
             reason = "no file for the job could be made: " + _reason(problem)
             raise SpawnError("spawn_failed", reason)
@@ -1276,28 +1298,38 @@ class Output:
 # is the variable in which `bash -c` itself keeps its text. `builtin` and `command`: the environment
 # may hold functions of the names behind them; `builtin exec` would not keep its redirection.
 _READ_TEXT = "IFS= builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
-_TAKE_TEXT = "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; "
-_EVALUATE = "builtin eval %s-- \"$BASH_EXECUTION_STRING\""
+_EVALUATE = """\
+BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; \
+builtin eval -- "$BASH_EXECUTION_STRING\""""
 # A prefix of the shell (`sudo`, `docker exec`) may hand on no descriptor above 2 and may have gone
 # to another directory: there the directory, the text and the command's own input come on stdin, and
 # the shell enters the directory. `cd` must leave OLDPWD as it was. A TMOUT of the host would end
 # the reading from a pipe; from a file it does not (bash(1), read), where it may be read-only.
-_NO_LIMIT = "TMOUT=0 "
 _ENTER = """\
 builtin set -- "${OLDPWD-}"; \
 builtin cd -L -- "$BASH_EXECUTION_STRING" || builtin exit; OLDPWD=$1; \
 [[ $1 ]] || { builtin unset OLDPWD; builtin declare -x OLDPWD; }; builtin set --; """
 # Where the directory and the variables that the command ends with are carried over, a trap on EXIT
 # writes them behind the text of the command, into the file that held the text, so that a value
-# passes through no process and no file with a name. Descriptor 20, above those of a supervisor, is
-# closed while `eval` runs: the command's processes do not inherit it. When `eval` ends, bash
-# restores the descriptor from a copy; but not where a function calls `exit`, and then the copy
-# itself is open, the first free descriptor from 10 up. So the trap tries 20 and 10, and takes the
-# descriptor at which an empty string and a NUL stand, as behind the text of the command. A trap on
-# DEBUG would write among the variables, and a limit on the size of files would kill the shell.
+# passes through no process and no file with a name. A redirection on `eval` would be in the way of
+# the command: while it lasts, bash keeps what it replaced at the first free descriptor from 10 up,
+# and `exec 10>log` would hit that. So the file stays open in the shell, close-on-exec: it is in no
+# program. No redirection asks for close-on-exec, but bash sets it for what it keeps of a standard
+# stream (for `<&N` at a descriptor above N), and copies it with the descriptor (redir.c,
+# add_undo_redirect and do_redirection_internal). So stdin becomes the text, and while it is
+# replaced once more, `exec` copies what bash keeps. The copy is descriptor 1023: from 10 up, bash
+# takes what is close-on-exec for its own, and undoes an `exec` that replaces it. Where the limit is
+# lower the copy is descriptor 9.
+_KEEP_FILE = """\
+{ if command exec 1020<&%d; then { { command exec 1023<&1022; } <&1020; } <&1020; \
+else command exec 20<&%d; { { command exec 9<&22; } <&20; } <&20; fi; \
+command exec %s 20<&- 1020<&-; } 2>/dev/null; """
+# The trap takes the descriptor at which an empty string and a NUL stand, as behind the text of the
+# command. A trap on DEBUG would write among the variables, and a limit on the size of files would
+# kill the shell.
 _SAVE_STATE = """\
 builtin trap -- '{ builtin trap - DEBUG; builtin trap "" XFSZ; \
-for BASH_EXECUTION_STRING in 20 10; do \
+for BASH_EXECUTION_STRING in 1023 9; do \
 { builtin read -r -t 1 -d "" BASH_EXECUTION_STRING && \
 [[ ! $BASH_EXECUTION_STRING ]] && \
 { builtin export -p && builtin printf "\\0" && builtin pwd && builtin printf "\\0"; \
@@ -1307,23 +1339,16 @@ builtin break; }; } <&"$BASH_EXECUTION_STRING" >&"$BASH_EXECUTION_STRING" \
 
 def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str:
     """The line for the arguments of a shell that finds the text of its command at descriptor
-    `fd`. Upholds REQ-BASH-001.1 and 028.4."""
-    copy = "20<&%d " % (0 if has_prefix else fd) if carries else ""
+    `fd`, with a prefix at 0. Upholds REQ-BASH-001.1, 028.4 and 028.12."""
     if has_prefix:
-        read = _NO_LIMIT + _READ_TEXT % ""
+        read = "TMOUT=0 " + _READ_TEXT % ""
         line = read + _ENTER + read
         own = "" if has_input else "</dev/null"
     else:
         line = _READ_TEXT % ("-u %d " % fd)
         own = "%d<&-" % fd
-    # Where a limit leaves no descriptor 20, `exec` does nothing, and the copy is descriptor `fd`.
-    line += (
-        "{ command exec %s; } 2>/dev/null; " % (copy + own)
-        if carries
-        else "command exec %s; " % own
-    )
-    line += _TAKE_TEXT
-    return line + (_SAVE_STATE + _EVALUATE % "20<&- " if carries else _EVALUATE % "")
+    line += _KEEP_FILE % (fd, fd, own) + _SAVE_STATE if carries else "command exec %s; " % own
+    return line + _EVALUATE
 
 
 class SpawnError(Exception):
@@ -1384,7 +1409,9 @@ class Shell:
         and 014.7."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
-        line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
+        line = shell_line(
+            0 if self._has_prefix else fd, self._has_prefix, self._source >= 0, self._carries
+        )
         where = plan.shell[0], plan.path, plan.cwd
         if not os.access(find_program(*where), os.X_OK):  # removed since
             find_program.cache_clear()
@@ -1424,10 +1451,13 @@ class Shell:
         shell, how = shorten(self._plan.shell[0]), name or "exit code %d" % code
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
-    def carried(self) -> bytes:
-        """What the shell has written behind its text, unless a signal has ended it. Upholds
-        REQ-BASH-028.2."""
-        if not self._carries or (self.popen.returncode or 0) < 0:
+    def carried(self) -> bytes | None:
+        """What the shell has written behind its text: nothing while it runs, and if a signal has
+        ended it. None if it has ended before it had read its text. Upholds REQ-BASH-028.2."""
+        code = self.popen.returncode
+        if code is not None and self.why_unread():
+            return None
+        if not self._carries or code is None or code < 0:
             return b""
         data = os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
         if self.scratch:  # which is removed: the next command starts where this one should have
@@ -1465,13 +1495,15 @@ class Shell:
         return not self._has_prefix or not any(map(has_inner_number, descendants()))
 
     def clear_scratch(self) -> None:
-        """Removes the scratch folder, or says that it holds something. Upholds
-        REQ-BASH-013.2."""
+        """Removes the scratch folder and its parent, or says that one of them holds something.
+        Upholds REQ-BASH-013.2."""
         try:
             if self.scratch:
-                os.rmdir(self.scratch)
-        except OSError:
-            self.notes.append(NOTE_SCRATCH.format(path=make_printable(self.scratch)))
+                with suppress(FileNotFoundError):  # the command may have removed it
+                    os.rmdir(self.scratch)
+                os.rmdir(os.path.dirname(self.scratch))
+        except OSError as problem:
+            self.notes.append(NOTE_SCRATCH.format(path=make_printable(problem.filename)))
 
     def close(self) -> None:
         """Gives back the files of the text and of the command's own input."""
@@ -1979,6 +2011,7 @@ class Command:
             duration_s=(life.seen.exited_s or monotonic()) - life.started_s,
             problem=self.output.problem,
             capped=self.output.room < 0,
+            unlocked=self.output.unlocked,
         )
         if not life.is_job:
             return known
@@ -2264,13 +2297,14 @@ class Start(NamedTuple):
     """What a command starts with."""
 
     cwd: bytes
-    env: Mapping[bytes, bytes]
+    env: dict[bytes, bytes]
     carried: bytes = b""  # what `next_start` made this of; empty for the first
 
 
 Asked = Union[Request, Inquiry, Restart]
 AnyPath = Union[str, "os.PathLike[str]"]
 Fields = dict[str, Any]  # names with values: of a record, of an answer, of a definition
+StopCount = Callable[[], int]  # how many stops are asked for by now
 OnText = Callable[[str], object]  # takes live output, or a command that is to be confirmed
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
 OnCall = Callable[[object, "Result"], object]  # takes what was sent, and the answer
@@ -2325,7 +2359,7 @@ class Result:
     notes         the notes of the answer, without their brackets
     leftovers     the numbers of the processes that the answer names as still running, all of them
     details       what the profile says to programs: a dict that JSON can hold
-    ok            True for a command that exited with exit code 0
+    ok            True where `exit_code` is 0 and `error` None
     """
 
     text: str
@@ -2350,8 +2384,9 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """True for a command that exited with exit code 0. Upholds REQ-BASH-026.6."""
-        return self.status == "exited" and self.exit_code == 0
+        """True for a command that exited with exit code 0, and no `error`. Upholds
+        REQ-BASH-026.6."""
+        return self.exit_code == 0 and self.error is None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dict that `json.dumps` takes. Upholds REQ-BASH-011.6."""
@@ -3585,27 +3620,24 @@ _EXPORTED = (
     rb"(?ms)^\w+ (?:-\w+ )?([^\s=]+)="
     rb"""(?:"([^"\\]*(?:\\.[^"\\]*)*)"|\$'([^'\\]*(?:\\.[^'\\]*)*)')$"""
 )
-_ESCAPED = bytes.maketrans(b"abEfnrtv", b"\a\b\x1b\f\n\r\t\v")
 
 
 def _unquoted(line: re.Match[bytes]) -> bytes:
     """The value in a line of `export -p`."""
     if line[3] is None:
         return re.sub(rb"(?s)[\\\1](.)", rb"\1", line[2])
-    return re.sub(
-        rb"(?s)\\([0-7]{3}|.)",
-        lambda found: (
-            bytes([int(found[1], 8)]) if found[1].isdigit() else found[1].translate(_ESCAPED)
-        ),
-        line[3],
-    )
+    return codecs.escape_decode(re.sub(rb"(?<!\\)((?:\\\\)*)\\E", rb"\1\\033", line[3]))[0]
 
 
-def next_start(carried: bytes, first: Mapping[bytes, bytes]) -> Start | None:
+def next_start(
+    carried: bytes, first: Mapping[bytes, bytes]
+) -> tuple[Start, list[bytes]] | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
-    `export -p`, NUL, the directory, a newline, NUL. None where the shell did not write all of
-    it. The first environment decides on NOT_CARRIED, and on names that are no identifiers: bash
-    passes these on, and does not list them. Upholds REQ-BASH-028.1, 028.3 and 028.11."""
+    `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that execve(2)
+    would refuse, which are left out, the largest of all first. None where the shell did not write
+    all of it. The first environment decides on NOT_CARRIED, and on names that are no identifiers:
+    bash passes these on, and does not list them. Upholds REQ-BASH-028.1, 028.3, 028.11 and
+    028.13."""
     lines, *rest = carried.split(b"\0")
     if len(rest) != 2 or rest[1]:
         return None
@@ -3614,7 +3646,16 @@ def next_start(carried: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     for name, value in first.items():
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
-    return Start(rest[0][:-1], env, carried)
+    # musl tells less than Linux takes. VARIABLE_BYTES are left for the arguments of programs. A
+    # size is that of the string, with `=` and NUL; a pointer goes with it.
+    room = min(max(os.sysconf("SC_ARG_MAX"), 2 * VARIABLE_BYTES), EXEC_BYTES) - VARIABLE_BYTES
+    left_out = []
+    for size, name in sorted((len(name) + len(env[name]) + 2, name) for name in env):
+        room -= size + 8
+        if room < 0 or size > VARIABLE_BYTES:
+            del env[name]
+            left_out.append(name)
+    return Start(rest[0][:-1], env, carried), left_out
 
 
 def job_record(said: object) -> Outcome | None:
@@ -3760,6 +3801,15 @@ def _has_ended(end: socket.socket) -> bool:
         return True
 
 
+def _tries(stops_wanted: StopCount) -> Iterator[None]:
+    """Waits between two tries to send something; ends after ACCEPT_S, and where a stop is asked
+    for."""
+    begun_s = monotonic()
+    while not stops_wanted() and monotonic() < begun_s + ACCEPT_S:
+        yield
+        time.sleep(_pause_s(begun_s))
+
+
 class HostEnd(Channel):
     """The host's end of the socket to one supervisor."""
 
@@ -3770,8 +3820,8 @@ class HostEnd(Channel):
         self.stops_sent = 0  # the count that the supervisor knows of
         self._messages: deque[tuple[Any, ...]] = deque()
 
-    def wait_for(self, to_read: bool, until: float) -> bool:
-        """True as soon as the socket can be read, or else written; False after this moment.
+    def wait(self, until: float) -> bool:
+        """True as soon as the socket can be read; False after this moment.
         `select.poll` needs no descriptor, and is looked up now: gevent replaces it, eventlet takes
         it away, also after this module was imported. Raises LineLost."""
         fd = self.socket.fileno()
@@ -3779,25 +3829,25 @@ class HostEnd(Channel):
             raise LineLost
         wait_s = min(max(0.0, until - monotonic()), 1e6)
         if not hasattr(select, "poll"):
-            return any(select.select([fd] * to_read, [fd] * (not to_read), [], wait_s))
+            return any(select.select([fd], [], [], wait_s))
         poller = select.poll()
-        poller.register(fd, select.POLLIN if to_read else select.POLLOUT)
+        poller.register(fd, select.POLLIN)
         return bool(poller.poll(1000 * wait_s))
 
-    def ask(self, plan: Plan, fds: Sequence[int]) -> None:
-        """Sends the whole request. Raises NotRun where it was not read in time."""
-        until = monotonic() + ACCEPT_S
+    def ask(self, plan: Plan, fds: Sequence[int], stops_wanted: StopCount) -> None:
+        """Sends the whole request. Raises NotRun where it was not read in time, or before a
+        stop."""
         is_known = self.sent_env is plan.env
         self.sent_env = plan.env
         self.unsent += pack(("run", *(plan._replace(env=None) if is_known else plan)))
         with suppress(OSError):
             if fds:
                 del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
-            self.flush()
-            while self.unsent and self.wait_for(False, until):
+            for _ in _tries(stops_wanted):
                 self.flush()
-        if self.unsent:
-            raise NotRun("no supervisor answered")
+                if not self.unsent:
+                    return
+        raise NotRun("no supervisor answered")
 
     def send_stops(self, count: int, leaves: bool = False) -> None:
         """Sends how often a stop was asked for, from any thread: in one piece, or not at all.
@@ -3817,7 +3867,7 @@ class HostEnd(Channel):
         NotRun where the other end was closed before all was read there, when Linux resets the
         connection, and where a new supervisor has said nothing."""
         while not self._messages:
-            if not self.wait_for(True, until):
+            if not self.wait(until):
                 return None
             try:
                 messages = self.receive()
@@ -3864,28 +3914,40 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self) -> HostEnd:
-        """A line to an idle supervisor, or to a new one. Raises OSError, also where the fork server
-        does not take the request."""
-        with self.lock:
-            user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
-            ids = user, self.confinement
-            if ids != self._ids:
-                self.give_up()
-            while self._idle:  # after a change of user all of these are closed
-                line = self._idle.pop()  # the latest first, so that the others end
-                if ids == self._ids and not _has_ended(line.socket):
-                    return line
-                line.socket.close()
-            self._ids = ids
-            if self._control is None or _has_ended(self._control):
-                self.give_up()
-                self._control = self._start_server()
-                self._control.setblocking(False)  # gevent's recv waits even with MSG_DONTWAIT
-            ours, theirs = self._socketpair()
-            with theirs:  # the fork server does not reply: the supervisor will say `hello`
+    def borrow(self, stops_wanted: StopCount) -> HostEnd:
+        """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
+        is full (278 requests), but not under the lock, which a fork takes. Raises OSError, NotRun.
+        Upholds REQ-BASH-015.6."""
+        for _ in _tries(stops_wanted):
+            with self.lock:
+                line = self._borrow()
+            if line is not None:
+                return line
+        raise NotRun("the fork server does not take the request")
+
+    def _borrow(self) -> HostEnd | None:
+        user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
+        ids = user, self.confinement
+        if ids != self._ids:
+            self.give_up()
+        while self._idle:  # after a change of user all of these are closed
+            line = self._idle.pop()  # the latest first, so that the others end
+            if ids == self._ids and not _has_ended(line.socket):
+                return line
+            line.socket.close()
+        self._ids = ids
+        if self._control is None or _has_ended(self._control):
+            self.give_up()
+            self._control = self._start_server()
+            self._control.setblocking(False)  # gevent's recv waits even with MSG_DONTWAIT
+        ours, theirs = self._socketpair()
+        with theirs:  # the fork server does not reply: the supervisor will say `hello`
+            try:
                 socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
-            return HostEnd(ours)
+            except BlockingIOError:
+                ours.close()
+                return None
+        return HostEnd(ours)
 
     def _start_server(self) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
@@ -4096,9 +4158,10 @@ class Exchange:
         supervisor; SpawnError. Upholds REQ-BASH-003.18."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            self._line = _engine.borrow()
+            self._line = _engine.borrow(self._count_stops)
             pipe_bytes = _engine.share_of_pipes(self._plan.background)
-            self._line.ask(self._plan._replace(pipe_bytes=pipe_bytes), fds)
+            plan = self._plan._replace(pipe_bytes=pipe_bytes)
+            self._line.ask(plan, fds, self._count_stops)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem, True))
         finally:
@@ -4226,7 +4289,7 @@ class Exchange:
                 if self.state != "new":
                     line.send_stops(1 + line.stops_sent, leaves=True)
                 line.shut()
-                while line.wait_for(True, until) and line.socket.recv(READ_BYTES):
+                while line.wait(until) and line.socket.recv(READ_BYTES):
                     pass
         self._let_go()
         self.obey(())
@@ -4254,16 +4317,17 @@ def _open_own(path: str) -> io.BufferedReader:
     return open(path, "rb")
 
 
-def read_record(output: str) -> tuple[Outcome | None, bool]:
+def read_record(output: str) -> tuple[Outcome | None, bool | None]:
     """What the record beside an output file says, None where that is no record; and whether the
-    supervisor of the job lives, which holds the lock of the file. Raises OSError."""
+    lock of the file is free, which the supervisor of the job holds while it lives. Raises
+    OSError."""
     with _open_own(record_of(output)) as file:
-        supervised = not _lock(file.fileno(), fcntl.LOCK_SH)
+        is_free = _lock(file.fileno(), fcntl.LOCK_SH)
         data = file.read(RECORD_CAP_BYTES)
     try:
-        return job_record(load_json(data)), supervised
+        return job_record(load_json(data)), is_free
     except ValueError:
-        return None, supervised
+        return None, is_free
 
 
 def _lost(outcome: Outcome) -> Outcome:
@@ -4334,17 +4398,21 @@ class Job:
     def _supervised(self) -> bool:
         """True while the supervisor of the job lives, and so while something of the job may live:
         the supervisor holds the lock of the record, which is read on the way. Without a record
-        (removed, or never made) number and start time of the supervisor are left."""
-        is_running = self._outcome.status == "running"
+        (removed, or never made) and without locks, number and start time of the supervisor are
+        left, until the job has ended: then the supervisor may have another command. Upholds
+        REQ-BASH-003.25."""
+        is_running, is_free = self._outcome.status == "running", None
         try:
-            found, supervised = read_record(self.output_file)
+            found, is_free = read_record(self.output_file)
+            if found is not None and is_running:
+                self._outcome = found
         except FileNotFoundError:
-            return is_running and self._supervisor_lives()
+            pass
         except OSError:  # no descriptor left
             return is_running
-        if found is not None and is_running:
-            self._outcome = found
-        return supervised
+        if is_free is None:
+            return self._outcome.status == "running" and self._supervisor_lives()
+        return not is_free
 
     def _look(self) -> Outcome:
         """What is known by now. A job whose record says `running` and is not locked has lost
@@ -4735,9 +4803,13 @@ class Session:
     _untold: dict[str, str]  # withheld names that no answer has told yet, each with why
 
     def __post_init__(self) -> None:
-        # A list of one Start. A call changes the list that it began with, and a restart makes a new
-        # list: so a call from before the restart has no effect on the calls behind it.
-        self._starts = [self.first]
+        # The start that a shell has started with before, and the latest, with which perhaps none
+        # does. A call changes the list that it began with, and a restart makes a new list: so a
+        # call from before the restart has no effect on the calls behind it.
+        self._starts = [self.first, self.first]
+        self._unlocked = [NOTE_UNLOCKED]  # until an answer has told it
+        self._dropped: list[str] = []  # the note on a start that was dropped, until it is told
+        self._was_kept = True  # what the last command ended with was taken over
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
     def plan(self, request: Request, wants_live: bool, start: Start) -> Plan:
@@ -4807,7 +4879,7 @@ class Session:
         elif self.closing.count:
             outcome = rejected("closed", "this tool is closed")
         elif isinstance(request, Restart):  # REQ-BASH-028.8
-            self._starts = [self.first]
+            self._starts = [self.first, self.first]
             told = Fitted(RESTARTED, len(RESTARTED), False)
             outcome = Outcome("exited", exit_code=0, stdout=told)
         else:
@@ -4833,6 +4905,27 @@ class Session:
             notes.append(NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES)))
         return present(outcome._replace(notes=notes), self.profile)
 
+    def _take_over(self, answer: Outcome, start: Start, starts: list[Start]) -> list[str]:
+        """Takes over what a command that began with `start` has ended with; returns the notes of
+        its answer on that. Upholds REQ-BASH-028.5, 028.13, 028.14 and 028.15."""
+        notes: list[str] = []
+        if answer.carried is None or answer.reason == TOO_LARGE:
+            if start is starts[1] is not self.first:
+                starts[:] = self.first, starts[0]
+                self._dropped = [NOTE_DROPPED]
+        elif answer.duration_s:  # else nothing was run
+            notes, self._dropped = self._dropped, []
+            taken = next_start(answer.carried, self.first.env)
+            if taken is None:
+                notes += [NOTE_NOT_KEPT] * self._was_kept
+            elif answer.carried != starts[1].carried:  # else its environment is not sent again
+                starts[:] = start, taken[0]
+                if taken[1]:
+                    names = join_names(taken[1][-NAMES_TOLD:])
+                    notes.append(NOTE_LEFT_OUT.format(names=names))
+            self._was_kept = taken is not None
+        return notes
+
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
         """The answer to a command. Where an exception prevents the answer the command is ended.
         Upholds REQ-BASH-003.1, 015.2, 028.5 and 028.6."""
@@ -4840,7 +4933,8 @@ class Session:
             exchange.release()
         refusal = _refusal(request, self._deny, self._confirm)
         starts = self._starts
-        plan = self.plan(request, on_live is not None, starts[0])
+        start = starts[1]
+        plan = self.plan(request, on_live is not None, start)
         exchange = Exchange(plan, self.closing, cancel)
         job = None
         if plan.background and refusal is None:
@@ -4849,11 +4943,14 @@ class Session:
             return self._finish(refusal, cancel)
         try:
             answer = exchange.perform(on_live, request.stdin)
-            # Where nothing has changed the start stays the same object: it is not sent again.
-            if answer.carried != starts[0].carried:
-                starts[0] = next_start(answer.carried, self.first.env) or starts[0]
+            notes = list(answer.notes)
+            if answer.unlocked:
+                notes += self._unlocked
+                self._unlocked = []
+            if plan.carries or (answer.carried is None and not request.env):
+                notes += self._take_over(answer, start, starts)
             job = self._jobs.add(answer)
-            answer = answer._replace(command=request.command, mode=request.mode)
+            answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
             outcome = fit_streams(answer, self.profile)
             if cancel._withdrawn:  # nobody knows of the file, nor of the job
                 exchange.abandon()
