@@ -755,13 +755,6 @@ def descendants(spared: Container[int] = ()) -> dict[int, int]:
     return found
 
 
-def running_descendants() -> dict[int, int]:
-    """The descendants that are not just ending. The kernel frees the memory of a process before
-    its files and its number, and then it has no arguments (do_exit in kernel/exit.c,
-    proc_pid_cmdline(5)). Upholds REQ-BASH-011.7."""
-    return {pid: group for pid, group in descendants().items() if _of_process(pid, "cmdline")}
-
-
 def has_inner_number(pid: int) -> bool:
     """True for a process in a PID namespace below this one, in which it has another number
     (proc_pid_status(5), NSpid)."""
@@ -801,18 +794,26 @@ def _reap() -> tuple[dict[int, int], bool]:
 
 
 def _command_line(pid: int) -> str:
-    """The arguments of a process, or its name where it shows none."""
-    said = _of_process(pid, "cmdline").rstrip(b"\0") or _of_process(pid, "comm").strip()
-    text = decode(said.replace(b"\0", b" "))
+    """The arguments of a process; empty of one that is just ending. The kernel frees the memory of a
+    process, and the arguments in it, before its files and its number (do_exit in kernel/exit.c,
+    proc_pid_cmdline(5))."""
+    text = decode(_of_process(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" "))
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
 
-def list_processes(processes: Collection[int], form: str = "pid %d %s") -> str:
-    """The processes as a note lists them. Upholds REQ-BASH-011.2."""
-    pids = sorted(processes)[:LEFTOVERS_NAMED]
-    more = len(processes) - len(pids)
-    names = ", ".join(form % (pid, quote(_command_line(pid))) for pid in pids)
-    return names + (" and %d more" % more if more else "")
+def list_processes(processes: dict[int, int], form: str = "pid %d %s") -> str:
+    """The processes as a note lists them. Those that are just ending are taken out of `processes`,
+    so that its numbers and groups are those of the note. Upholds REQ-BASH-011.2 and 011.7."""
+    names = []
+    for pid in sorted(processes):
+        line = _command_line(pid)
+        if line:
+            names.append(form % (pid, quote(line)))
+        else:
+            del processes[pid]
+    more = len(names) - LEFTOVERS_NAMED
+    listed = ", ".join(names[:LEFTOVERS_NAMED])
+    return listed + (" and %d more" % more if more > 0 else "")
 
 
 # -- Messages between the host and a supervisor
@@ -1376,6 +1377,7 @@ def leftover_notes(command: Command) -> list[str]:
     and where their output goes on. What is just ending holds the output for a moment longer.
     Upholds REQ-BASH-011.2, 011.5 and 011.7."""
     left, output, path = command.leftovers, command.output, ""
+    named = list_processes(left)
     if output.pipes and not left:
         time.sleep(LEAVING_S)
         output.read_all()
@@ -1388,7 +1390,7 @@ def leftover_notes(command: Command) -> list[str]:
     targets = " ".join("-%d" % group for group in sorted(set(left.values()))[:20])
     stop = NOTE_STOP.format(targets=targets) if command.shell.can_kill() else ""
     more = NOTE_LEFTOVER_OUTPUT.format(path=path) if path else ""
-    return [NOTE_LEFTOVER.format(named=list_processes(left), stop=stop, more=more)]
+    return [NOTE_LEFTOVER.format(named=named, stop=stop, more=more)]
 
 
 class Command:
@@ -1516,7 +1518,7 @@ class Command:
         """Tells the host how the command ended, and writes it down if the command is a job."""
         if not self.is_over():
             self.attached = self.plan.ephemeral
-            self.leftovers = running_descendants()
+            self.leftovers = descendants()
             if not self.stops and not self.is_job:
                 self.shell.notes += leftover_notes(self)
         self.shell.clear_scratch()
@@ -3201,8 +3203,8 @@ SECRET_RULES = (
         True,
     ),
     # A path, or a URL that holds no secret. No part of a path is as a key, and the path is not one
-    # in base64 that begins with `/`: without `._~-` its parts are words as people write them. A
-    # key of 24 characters looks like that once in 10 billion times.
+    # in base64 that begins with `/`: without `._~-` its parts are words as people write them. Of
+    # keys of 24 characters one in two billion looks like that.
     (
         "value",
         r"(?a)\A(?=.*[._~-]|(?:/[A-Z]?[a-z]*\d*)+\Z)[.~]?"
@@ -3212,7 +3214,7 @@ SECRET_RULES = (
     ),
     (
         "words",
-        r"_(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_"
+        r"(?s)_(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_"
         r"|\A(?!.*_PUB(?:LIC)?_).*_KEYS?_",
         True,
     ),
@@ -3228,17 +3230,17 @@ _REMOTE_NAME = r"(?i)(?:PROXY|INDEX|INDEX_URL|REGISTRY)\Z"
 # What a program says that lacks a password or a token, or was refused for one. Bare words such as
 # `denied`, `token` or `401` are none: files, parsers and tests say them too.
 _UNAUTHENTICATED = (
-    r"(?i)\bAuthentication failed|could not read (?:Username|Password)"
+    r"(?ai)\bAuthentication failed|could not read (?:Username|Password)"
     r"|Permission denied \(publickey|\bAccess denied for user|\bUnauthorized"
     r"|\b40[13]\b[^\n]{0,40}\bForbidden|(?-i:(?<!file\.)\bAccessDenied|\bNOAUTH\b)"
-    r"|\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth\w*|api"
+    r"|\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth[a-z]*|api"
     r"|bearer|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b"
     r"|\bUnable to locate credentials|\bnot logged in"
 )
 # Colours that are forced where no terminal is, by any program's variable.
 _FORCED_COLOUR = (
-    r"(?i)(?:.*_)?(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_.*)?=(?s:.*)"
-    r"|(?:.*_)?(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on)"
+    r"(?i)(?:[^=]*_)?(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)"
+    r"|(?:[^=]*_)?(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on)"
 )
 # A helper that answers git by itself, and opens no dialog.
 _OWN_ASKPASS = (
@@ -3262,8 +3264,8 @@ def looks_secret(name: str, value: str) -> bool:
     (False, False)
     """
     own = name.removeprefix("PW_")  # Playwright
-    words = "_".join((*own.split("_"), *re.findall(_NAME_WORD, own)))
-    seen = {"value": value, "pair": name + "=" + value, "words": "_%s_" % words.upper()}
+    words = "_".join(("", *own.split("_"), *re.findall(_NAME_WORD, own), ""))
+    seen = {"value": value, "pair": name + "=" + value, "words": words.upper()}
     for where, pattern, is_secret in SECRET_RULES:
         if re.search(pattern, seen[where]):
             return is_secret
@@ -3365,13 +3367,12 @@ def tool_env(
     which the file of BASH_ENV could read. Raises ValueError. Upholds REQ-BASH-014.5 and
     026.10."""
     check_env(added)
-    withheld: dict[str, str] = {}
     if base is None:
         env, withheld = scrub_env(own, keep, drop + ("BASH_ENV",) * has_prefix)
     else:
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
         check_env(base)
-        env = {**NON_INTERACTIVE, **base}
+        env, withheld = {**NON_INTERACTIVE, **base}, {}
     withheld = {name: why for name, why in withheld.items() if name not in added}
     return {**env, **added}, withheld
 
