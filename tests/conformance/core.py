@@ -688,7 +688,7 @@ def a_held_pipe_is_not_waited_for(q):
         ("(while :; do echo hi; sleep 0.1; done) & echo $! > b; echo hi", 2),
     ):
         reply = q.run(command)
-        note = r"\[still running: pid [^\n]*; to stop: kill -9 -\d+[^\n]*; output goes on to /[^\n]*\]\n"
+        note = r"\[still running: pid [^\n]*; to stop: kill -TERM -\d+[^\n]*; output goes on to /[^\n]*\]\n"
         q.match(note + "(hi\n)+", reply.text)
         q.took(reply.took_s, bound_s, bound_s + 0.4, "the answer to %s" % command)
     q.alive("a", "b")
@@ -703,7 +703,7 @@ def a_held_pipe_is_not_waited_for(q):
 def names_leftovers(q):
     reply = q.run("sleep 600.5 & echo $! > a; (setsid sleep 601.5 >/dev/null 2>&1 & echo $! > b); exit 4")
     a, b = q.number("a"), q.number("b")
-    note = r"\[still running: (.*?); to stop: kill -9 ([-\d ]+); output goes on to [^\n]+\]\n?"
+    note = r"\[still running: (.*?); to stop: kill -TERM ([-\d ]+); output goes on to [^\n]+\]\n?"
     found = q.match(r"\[command failed: exit code 4\]\n" + note, reply.text)
     named = {a: 'pid %d "sleep 600.5"' % a, b: 'pid %d "sleep 601.5"' % b}
     q.equal(found[1], ", ".join(named[pid] for pid in sorted(named)))
@@ -711,21 +711,21 @@ def names_leftovers(q):
     q.dead("a", "b")
     # In a new session, its output closed, with a zombie.
     reply = q.run("(setsid sh -c 'sleep 0 & echo $$ > c; exec sleep 602.5' >/dev/null 2>&1 &); sleep 0.5; echo hi")
-    q.match(r'\[still running: pid %d "sleep 602\.5"; to stop: kill -9 -\d+\]\nhi\n' % q.number("c"), reply.text)
+    q.match(r'\[still running: pid %d "sleep 602\.5"; to stop: kill -TERM -\d+\]\nhi\n' % q.number("c"), reply.text)
     for name, shown in (
         ("x); kill -9 -1 ]" + '"' * 50, r'x\); kill -9 -1 \\u005d(?:\\"){50} 603\.5'),
         ("n" * 90, "n{79}…"),
         ("😀" * 60, r"😀{60} 603\.5"),  # 120 units of UTF-16
     ):
         reply = q.run("(exec -a '%s' sleep 603.5) >/dev/null 2>&1 & echo hi" % name)
-        q.match(r'\[still running: pid \d+ "%s"; to stop: kill -9 -\d+\]\nhi\n' % shown, reply.text)
+        q.match(r'\[still running: pid \d+ "%s"; to stop: kill -TERM -\d+\]\nhi\n' % shown, reply.text)
         q.took(reply.took_s, 0.1, 0.5, "an answer that names what has closed its output")  # 2.1, step 6
     reply = q.run("for i in $(seq 25); do setsid sleep 604.5 >/dev/null 2>&1 & done; echo hi")
     five = r'(?:pid \d+ "sleep 604\.5", ){4}pid \d+ "sleep 604\.5"'
-    found = q.match(r"\[still running: %s and 20 more; to stop: kill -9((?: -\d+){20})\]\nhi\n" % five, reply.text)
+    found = q.match(r"\[still running: %s and 20 more; to stop: kill -TERM((?: -\d+){20})\]\nhi\n" % five, reply.text)
     targets = [int(target) for target in found[1].split()]
     q.equal(targets, sorted(set(targets), reverse=True), "the groups, sorted, each once:")
-    q.match(r".*kill -9 -\d+\]\nhi\n", q.run("for i in 1 2; do sleep 606.5 >/dev/null 2>&1 & done; echo hi").text)
+    q.match(r".*kill -TERM -\d+\]\nhi\n", q.run("for i in 1 2; do sleep 606.5 >/dev/null 2>&1 & done; echo hi").text)
     q.says("sleep 0.03 >/dev/null 2>&1 & echo hi", "hi\n")  # it ends within 0.1 s
     command = "(while :; do sleep 605.5; done) &>/dev/null & echo $! > d; "
     reply = q.run(command + "until pgrep -P $! sleep; do sleep 0.1; done >f; echo hi")
