@@ -3239,8 +3239,8 @@ _UNAUTHENTICATED = (
 )
 # Colours that are forced where no terminal is, by any program's variable.
 _FORCED_COLOUR = (
-    r"(?i)(?:[^=]*_)?(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)"
-    r"|(?:[^=]*_)?(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on)"
+    r"(?i)(?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?"
+    r"(?:(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)|(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))"
 )
 # A helper that answers git by itself, and opens no dialog.
 _OWN_ASKPASS = (

@@ -2748,7 +2748,7 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
 @given(
     st.sets(st.sampled_from(sorted(FORCED_COLOURS))),
     st.dictionaries(
-        st.sampled_from(["GREP_COLORS", "TERM_COLOR", "COLORTERM", "COLUMNS", "NO_COLOR", "X_COLOR_FORCED", "COLORS"]),
+        st.sampled_from(["GREP_COLORS", "TERM_COLOR", "COLORTERM", "COLUMNS", "X_COLOR_FORCED", "COLORS"]),
         st.sampled_from(["", "0", "never", "auto", "1;32", "a_FORCE_COLOR=1", "always\n"]),
     ),
 )
