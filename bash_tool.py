@@ -235,6 +235,8 @@ FLUSH_S = 2.0               # without a read: a client that has closed its end i
 # fmt: on
 
 SIGNAL_NAMES = {int(s): s.name for s in signal.Signals}
+# By which a user or a program ends another program, and not a fault of its own.
+STOPPING = "SIGHUP SIGINT SIGKILL SIGTERM".split()
 # Of a program, where a command has none; as timeout(1), docker-run(1) and bash have them.
 EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 
@@ -257,7 +259,7 @@ NO_OUTPUT = "[no output]"  # model APIs refuse empty and blank texts: nanobot#94
 NOTE_CAPPED = "the file with the full output ends at {cap}: the rest was read but not saved"
 NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n"
 NOTE_LEFTOVER = "still running: {named}{stop}{more}"
-NOTE_STOP = "; to stop: kill -9 {targets}"
+NOTE_STOP = "; to stop: kill -TERM {targets}"
 NOTE_LEFTOVER_OUTPUT = "; output goes on to {path}"
 NOTE_HELD = (
     "something started by the command still holds its output open; output goes on to {path}"
@@ -398,36 +400,6 @@ DROPPED_NAMES = frozenset(
 # `set -a` exports; a startup file; and what bash counts itself.
 NOT_CARRIED = frozenset(name.encode() for name in (*DROPPED_NAMES, "BASH_ENV", "SHLVL"))
 
-# What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word
-# of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
-SECRET_WORDS = frozenset(
-    "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
-)
-SECRET_ENDINGS = tuple(
-    word + plural
-    for plural in ("", "S")
-    for word in (
-        "PASSWORD PASSWD PASSPHRASE PASSCODE PASS PWD PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY "
-        "AUTHKEY ENCRYPTIONKEY MASTERKEY PRIVATEKEY PRIVKEY SECRETKEY SIGNINGKEY SSHKEY"
-    ).split()
-)
-# Words that end in PASS and name no password: a program that asks for one, and three other things.
-PLAIN_WORDS = frozenset("ASKPASS BYPASS COMPASS MULTIPASS".split())
-# Last words of names that say where a secret is, not what: SSH_AUTH_SOCK, PASSWORD_FILE.
-LOCATION_WORDS = frozenset("FILE PATH DIR DIRECTORY SOCK".split())
-PLAIN_NAMES = frozenset({"PWD", "OLDPWD", "GOOGLE_APPLICATION_CREDENTIALS"})  # paths, all three
-# What a setting says, whatever its name is. A password that reads like this passes too.
-PLAIN_VALUES = frozenset(
-    "true false yes no on off enabled disabled none null auto always never optional required "
-    "basic bearer digest negotiate ntlm oauth2 oidc saml kerberos gssapi ldap pam jwt "
-    "trust peer ident reject cert md5 scram-sha-256 rsa ecdsa ed25519 hs256 rs256 es256".split()
-)
-# Variables that only work together are withheld together: git refuses every command if
-# GIT_CONFIG_COUNT promises a pair that is missing. Their values may be secret, their names not.
-ENV_GROUP = r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)"
-# A client that lacks one of these connects to the public server instead, without an error message.
-REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
-
 
 # -- Words: how a number, a name from outside and an end are written
 
@@ -500,7 +472,8 @@ def describe_stop(status: str, limit_s: float) -> str:
 
 def describe_end(ended: Outcome, before_number: str) -> str:
     """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
-    answer. Upholds REQ-BASH-003.5, 003.6 and 003.7."""
+    answer and in the list of jobs, where a job that was told to stop has not failed. Upholds
+    REQ-BASH-003.5, 003.6, 003.7 and 003.24."""
     stopped = describe_stop(ended.status, ended.limit_s)
     if stopped:
         return "failed: " + stopped
@@ -508,7 +481,8 @@ def describe_end(ended: Outcome, before_number: str) -> str:
         return "error: " + ("lost" if ended.error == "lost" else ended.reason)
     code = ended.exit_code or 0
     if ended.signal:
-        return "failed: signal%s %d (%s)" % (before_number, code - 128, ended.signal)
+        how = "failed:" if before_number or ended.signal not in STOPPING else "ended by"
+        return "%s signal%s %d (%s)" % (how, before_number, code - 128, ended.signal)
     return "failed: exit status%s %d" % (before_number, code) if code else "completed"
 
 
@@ -838,16 +812,26 @@ def _reap() -> tuple[dict[int, int], bool]:
 
 
 def _command_line(pid: int) -> str:
+    """The arguments of a process; empty of one that is just ending. The kernel frees the memory of a
+    process, and the arguments in it, before its files and its number (do_exit in kernel/exit.c,
+    proc_pid_cmdline(5))."""
     text = decode(_of_process(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" "))
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
 
-def list_processes(processes: Collection[int], form: str = "pid %d %s") -> str:
-    """The processes as a note lists them. Upholds REQ-BASH-011.2."""
-    pids = sorted(processes)[:LEFTOVERS_NAMED]
-    more = len(processes) - len(pids)
-    names = ", ".join(form % (pid, quote(_command_line(pid))) for pid in pids)
-    return names + (" and %d more" % more if more else "")
+def list_processes(processes: dict[int, int], form: str = "pid %d %s") -> str:
+    """The processes as a note lists them. Those that are just ending are taken out of `processes`,
+    so that its numbers and groups are those of the note. Upholds REQ-BASH-011.2 and 011.7."""
+    names = []
+    for pid in sorted(processes):
+        line = _command_line(pid)
+        if line:
+            names.append(form % (pid, quote(line)))
+        else:
+            del processes[pid]
+    more = len(names) - LEFTOVERS_NAMED
+    listed = ", ".join(names[:LEFTOVERS_NAMED])
+    return listed + (" and %d more" % more if more > 0 else "")
 
 
 # -- Records: what a host and a supervisor hand to each other
@@ -1512,8 +1496,13 @@ class Shell:
 
 def leftover_notes(command: Command) -> list[str]:
     """What names the processes that a foreground command has left behind, and says how to stop them
-    and where their output goes on. Upholds REQ-BASH-011.2 and 011.5."""
+    and where their output goes on. What is just ending holds the output for a moment longer.
+    Upholds REQ-BASH-011.2, 011.5 and 011.7."""
     left, output, path = command.leftovers, command.output, ""
+    named = list_processes(left)
+    if output.pipes and not left:
+        time.sleep(LEAVING_S)
+        output.read_all()
     if output.pipes:
         output.save()
         problem = output.problem
@@ -1523,7 +1512,7 @@ def leftover_notes(command: Command) -> list[str]:
     targets = " ".join("-%d" % group for group in sorted(set(left.values()))[:20])
     stop = NOTE_STOP.format(targets=targets) if command.shell.can_kill() else ""
     more = NOTE_LEFTOVER_OUTPUT.format(path=path) if path else ""
-    return [NOTE_LEFTOVER.format(named=list_processes(left), stop=stop, more=more)]
+    return [NOTE_LEFTOVER.format(named=named, stop=stop, more=more)]
 
 
 # -- How a stop asks a command to end
@@ -3461,92 +3450,188 @@ def _refusal(request: Request, deny: Sequence[str], confirm: OnText | None) -> O
     return None
 
 
+# What makes a variable secret: the first of these rules that finds its pattern decides, and a
+# variable that none finds passes. A pattern is looked for in the value, in the pair NAME=value, or
+# in the words of the name, as in _AWS_SECRET_KEY_: each word stands between `_`, so that KEY is one
+# of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT. SPEC.md has an example of
+# each rule. Of a value's pattern each alternative takes a time that grows in proportion to the
+# value: what repeats without a bound stops at the text that could begin the same alternative
+# again, or stands behind a lookbehind.
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
-_NUMBER = r"(?:[+-]?[0-9]+(?:\.[0-9]+)?)?"
-# Each alternative takes a time that grows in proportion to the value: what repeats without a bound
-# stops at the text that could begin the same alternative again, or stands behind a lookbehind.
-_SECRET_VALUE = (
-    r"(?a)://[^\s/?#@:\[]*:"  # a URL with a password;
-    r'(?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@'  # host:80/a@b has none
-    r"|https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@"  # a token as the user
-    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY"
-    r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)="  # $NAME is none
-    r"(?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})"
-    r"|(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)="  # of a JVM
-    r"(?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)"
-    r"|(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})"
-    r"|(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})"
-    r"|(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})"
-    r'|(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})'  # in JSON
-    r"|(?i:\b_(?:authToken|auth|password)=[^\s$]{8})"  # of npm
-    r"|^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\("  # of Go
-    r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"  # signed URLs
-    r"|hooks\.slack\.com/(?:services|workflows|triggers)/T"
-    r"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]"
-    r"|office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]"
-    r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}"  # known tokens
-    r"|gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}"
-    r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}"
-    r"|xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}"
-    r"|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}"
-    r"|dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}"
-    r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"
-    r"|(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}"
-    r"|(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}"
-    r"|(?:bot)?[0-9]{8,10}:AA[\w-]{33})"
+SECRET_RULES = (
+    (
+        "value",
+        r"(?a)://[^\s/?#@:\[]*:"  # a URL with a password;
+        r'(?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@'  # host:80/a@b has none
+        r"|https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@"  # a token as the user
+        r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY"
+        r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)="  # $NAME is none
+        r"(?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})"
+        r"|(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)="  # of a JVM
+        r"(?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)"
+        r"|(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})"
+        r"|(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})"
+        r"|(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})"
+        r'|(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})'  # in JSON
+        r"|(?i:\b_(?:authToken|auth|password)=[^\s$]{8})"  # of npm
+        r"|^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\("  # of Go
+        r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"  # signed URLs
+        r"|hooks\.slack\.com/(?:services|workflows|triggers)/T"
+        r"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]"
+        r"|office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]"
+        r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}"  # known tokens
+        r"|gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}"
+        r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}"
+        r"|xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}"
+        r"|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}"
+        r"|dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}"
+        r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"
+        r"|(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}"
+        r"|(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}"
+        r"|(?:bot)?[0-9]{8,10}:AA[\w-]{33})",
+        True,
+    ),
+    # Bundler: a host's user:password.
+    ("pair", r"(?a)\ABUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+\Z", True),
+    # What a setting says, whatever its name is: a password that reads like this passes too. Then
+    # names of paths, all three; of git's settings; and of functions.
+    (
+        "pair",
+        r"\A[^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?"
+        r"|true|false|yes|no|on|off|enabled|disabled|none|null|auto|always|never|optional|required"
+        r"|basic|bearer|digest|negotiate|ntlm|oauth2|oidc|saml|kerberos|gssapi|ldap|pam|jwt"
+        r"|trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256)\Z"
+        r"|\A(?:PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS|GIT_CONFIG_KEY_[0-9]+"
+        r"|BASH_FUNC_[^=]+(?:%%|\(\)))=",
+        False,
+    ),
+    # A last word that says where a secret is, who made it or for how long, not what it is.
+    (
+        "words",
+        r"_(?:FILE|PATH|DIR|DIRECTORY|SOCK|NAME|URL|URI|ENDPOINT|ISSUER|PROVIDER|PREFIX|ARN|REGION"
+        r"|EXPIRES|EXPIRY|TTL|EXPIRES_IN)_\Z|\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z",
+        False,
+    ),
+    # Not a program that asks for a password, nor three other things.
+    (
+        "words",
+        r"_(?!(?:ASK|BY|COM|MULTI)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PASS|PWD|PW"
+        r"|SECRET|TOKEN|CREDENTIAL|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER|PRIVATE|PRIV|SECRET|SIGNING"
+        r"|SSH)KEY)S?_",
+        True,
+    ),
+    # A path, or a URL that holds no secret. No part of a path is as a key, and the path is not one
+    # in base64 that begins with `/`: without `._~-` its parts are words as people write them. Of
+    # keys of 24 characters one in two billion looks like that.
+    (
+        "value",
+        r"(?a)\A(?=.*[._~-]|(?:/[A-Z]?[a-z]*\d*)+\Z)[.~]?"
+        r"(?:/(?!(?=[^/]{21})(?=[^/]*\d)[^/]*[A-Z])[\w.-]*)+\Z"
+        r"|(?i:\Ahttps?://[^\s/?#@]+)(?:/(?!(?=[^/]{16})[^/]*\d)[^\s/?#]*)*\Z",
+        False,
+    ),
+    (
+        "words",
+        r"(?s)_(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_"
+        r"|\A(?!.*_PUB(?:LIC)?_).*_KEYS?_",
+        True,
+    ),
 )
-# Bundler: a host's user:password.
-_SECRET_PAIR = r"(?a)BUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+"
+# Variables that only work together are withheld together: git refuses every command if
+# GIT_CONFIG_COUNT promises a pair that is missing. Their values may be secret, their names not.
+ENV_GROUPS = (
+    "GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)",
+    "AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN)",
+)
+# A client that lacks one of these connects to the public server instead, without an error message.
+_REMOTE_NAME = r"(?i)(?:PROXY|INDEX|INDEX_URL|REGISTRY)\Z"
+# What a program says that lacks a password or a token, or was refused for one. Bare words such as
+# `denied`, `token` or `401` are none: files, parsers and tests say them too.
+_UNAUTHENTICATED = (
+    r"(?ai)\bAuthentication failed|could not read (?:Username|Password)"
+    r"|Permission denied \(publickey|\bAccess denied for user|\bUnauthorized"
+    r"|\b40[13]\b[^\n]{0,40}\bForbidden|(?-i:(?<!file\.)\bAccessDenied|\bNOAUTH\b)"
+    r"|\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth[a-z]*|api"
+    r"|bearer|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b"
+    r"|\bUnable to locate credentials|\bnot logged in"
+)
+# Colours that are forced where no terminal is, by any program's variable.
+_FORCED_COLOUR = (
+    r"(?i)(?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?"
+    r"(?:(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)|(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))"
+)
+# A helper that answers git by itself, and opens no dialog.
+_OWN_ASKPASS = (
+    r"(?s)GIT_ASKPASS=(?!(?:.*/)?(?:[^/]*ssh-askpass[^/]*|ksshaskpass|git-gui--askpass)\Z).+"
+)
+# What a frozen program's loader sets for itself, and where it keeps what was set before:
+# pyinstaller.org, "LD_LIBRARY_PATH / LIBPATH considerations".
+_OF_FROZEN = (
+    r"\A(?:(LD_LIBRARY_PATH|DYLD_\w+|LIBPATH)_ORIG"
+    r"|LD_LIBRARY_PATH|DYLD_\w+|LIBPATH|_PYI_\w+|_MEIPASS2)\Z"
+)
 
 
 def looks_secret(name: str, value: str) -> bool:
     """True for a variable whose value has a secret's shape, or whose name says that it is secret,
-    word by word, where the value is no plain setting.
+    word by word, where the value is no plain setting. Upholds REQ-BASH-004.12.
 
     >>> looks_secret("MY_API_KEY", "x"), looks_secret("URL", "db://me:pw@host/")
     (True, True)
     >>> looks_secret("KEYBOARD_LAYOUT", "us"), looks_secret("MAX_TOKENS", "4096")
     (False, False)
     """
-    if re.search(_SECRET_VALUE, value) or re.fullmatch(_SECRET_PAIR, name + "=" + value):
-        return True
-    if value.lower() in PLAIN_VALUES or re.fullmatch(_NUMBER, value):
-        return False
-    if name in PLAIN_NAMES or re.fullmatch(ENV_GROUP + r"|BASH_FUNC_.+(?:%%|\(\))", name):
-        return False
-    words = [word.upper() for word in (*name.split("_"), *re.findall(_NAME_WORD, name))]
-    if words[-1] in LOCATION_WORDS:
-        return False
-    telling = set(words) - PLAIN_WORDS
-    if "PUBLIC" in words or "PUB" in words:
-        telling -= {"KEY", "KEYS"}
-    if name.startswith("PW_"):  # Playwright
-        telling -= {"PW"}
-    return any(word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling)
+    own = name.removeprefix("PW_")  # Playwright
+    words = "_".join(("", *own.split("_"), *re.findall(_NAME_WORD, own), ""))
+    seen = {"value": value, "pair": name + "=" + value, "words": words.upper()}
+    for where, pattern, is_secret in SECRET_RULES:
+        if re.search(pattern, seen[where]):
+            return is_secret
+    return False
+
+
+def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a frozen program as it was before its loader changed it. Upholds
+    REQ-BASH-014.12."""
+    env = {re.sub(_OF_FROZEN, r"\1", name): value for name, value in environ.items()}
+    env.pop("", None)
+    return env
 
 
 def scrub_env(
     environ: Mapping[str, str], keep: Sequence[str] = (), drop: Sequence[str] = ()
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The environment without secrets and without what would switch the shell itself, with the
-    non-interactive defaults over what is there; and the names that were withheld, each with why.
+    """The environment without secrets, forced colours and what would switch the shell itself, with
+    the non-interactive defaults over what is there; and the names that were withheld, each with why.
 
     `keep` and `drop` are names, or globs of names: of variables that pass although they look
-    secret, and of those that are withheld whatever they look like. A group of which one variable is
-    withheld is withheld whole. Upholds REQ-BASH-004.2, 004.3, 004.8, 004.10, 014.1, 014.2, 014.3
-    and 014.4."""
+    secret, and of those that are withheld whatever they look like. A name in `keep`, other than a
+    glob, passes also where a default or a forced colour stands. A group of which one variable is
+    withheld is withheld whole. Upholds REQ-BASH-004.2, 004.3, 004.8, 004.10, 004.11, 014.1, 014.2,
+    014.3, 014.4, 014.9 and 014.11."""
     kept, chosen = (
         {name for glob in globs for name in fnmatch.filter(environ, glob)}
         for globs in (keep, drop)
     )
     secret = {name for name, value in environ.items() if looks_secret(name, value)}
     withheld = secret - kept - DROPPED_NAMES | chosen
-    group = {name for name in environ if re.fullmatch(ENV_GROUP, name)}
-    if group & withheld:
-        withheld |= group
-    kept_out = DROPPED_NAMES | withheld
-    env = {name: value for name, value in environ.items() if name not in kept_out}
-    env.update(NON_INTERACTIVE)
+    for pattern in ENV_GROUPS:
+        group = {name for name in environ if re.fullmatch(pattern, name)}
+        if group & withheld:
+            withheld |= group
+    env = {
+        name: value
+        for name, value in environ.items()
+        if name not in DROPPED_NAMES | withheld
+        and (name in keep or not re.fullmatch(_FORCED_COLOUR, name + "=" + value))
+    }
+    stays = {
+        name
+        for name in env
+        if name in keep or re.fullmatch(_OWN_ASKPASS, name + "=" + env[name])
+    }
+    for name in NON_INTERACTIVE.keys() - stays:
+        env[name] = NON_INTERACTIVE[name]
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
     return env, {name: "" if name in chosen else LOOKS_SECRET for name in sorted(withheld)}
@@ -3556,17 +3641,16 @@ def withheld_notes(
     untold: dict[str, str], passed: Container[str], outcome: Outcome
 ) -> list[str]:
     """The notes on withheld variables that this answer has to tell, at most NAMES_TOLD, which are
-    taken out of `untold`: proxies and package indexes, and what the command names, or the output
-    that is shown of a command that failed. `passed`: names that came with the call. Upholds
-    REQ-BASH-014.6 and 014.8."""
-    texts = [outcome.command]
-    if outcome.exit_code:
-        texts += [outcome.stdout.text, outcome.stderr.text]
-    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    taken out of `untold`: proxies and package indexes, what the command names, or the output that
+    is shown of a command that failed; and all, where that output speaks of authentication.
+    `passed`: names that came with the call. Upholds REQ-BASH-014.6, 014.8 and 014.10."""
+    output = outcome.stdout.text + "\n" + outcome.stderr.text if outcome.exit_code else ""
+    words = set(re.findall(r"\w+", outcome.command + "\n" + output))
+    tells_all = re.search(_UNAUTHENTICATED, output)
     told = [
         name
         for name in tuple(untold)
-        if name not in passed and (name in words or name.upper().endswith(REMOTE_ENDINGS))
+        if name not in passed and (tells_all or name in words or re.search(_REMOTE_NAME, name))
     ]
     reasons: dict[str, list[str]] = {}
     for name in told[:NAMES_TOLD]:
@@ -3601,13 +3685,12 @@ def tool_env(
     which the file of BASH_ENV could read. Raises ValueError. Upholds REQ-BASH-014.5 and
     026.10."""
     check_env(added)
-    withheld: dict[str, str] = {}
     if base is None:
         env, withheld = scrub_env(own, keep, drop + ("BASH_ENV",) * has_prefix)
     else:
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
         check_env(base)
-        env = {**NON_INTERACTIVE, **base}
+        env, withheld = {**NON_INTERACTIVE, **base}, {}
     withheld = {name: why for name, why in withheld.items() if name not in added}
     return {**env, **added}, withheld
 
@@ -5032,9 +5115,10 @@ class BashTool:
         keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
         words = [os.fsencode(word) for word in _strings(shell, "shell")]
         require(words, "shell", "at least the name of a shell", shell)
-        passed, withheld = tool_env(
-            dict(os.environ), base_env, env or {}, keep, drop, len(words) > 1
-        )
+        own = dict(os.environ)
+        if hasattr(sys, "frozen"):
+            own = own_environment(own)
+        passed, withheld = tool_env(own, base_env, env or {}, keep, drop, len(words) > 1)
         self.withheld = tuple(withheld)
         refused = _strings(deny, "deny")
         check_function("confirm", confirm)

@@ -21,11 +21,13 @@ import itertools
 import json
 import os
 import pty
+import random
 import re
 import select
 import shlex
 import signal
 import stat
+import string
 import subprocess
 import sys
 import tempfile
@@ -931,6 +933,29 @@ def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
         assert tool.job(result.pid).kill() and not any(map(alive, result.leftovers))
 
 
+@clause("003.24", saboteur=("STOPPING", "SIGHUP SIGINT", "SIGHUP SIGSEGV"))
+@fewer
+@given(st.lists(st.sampled_from(["HUP", "INT", "KILL", "TERM", "SEGV", "ABRT", "USR1"]), min_size=1, max_size=3))
+@example(["INT", "SEGV", "KILL"])
+def test_req_bash_003_24_a_job_that_was_stopped_has_not_failed(signals):
+    with BashTool(state_dir="s") as tool:
+        jobs = [
+            tool.run("sleep 0.5; ulimit -c 0; kill -%s $$; sleep 600" % name, mode="background") for name in signals
+        ]
+        told = told_in("\n".join(job.text for job in jobs))  # the next answer tells it, whatever that is
+        for name, job in zip(signals, jobs):
+            number = getattr(signal, "SIG" + name)
+            how = "ended by" if name in ("HUP", "INT", "KILL", "TERM") else "failed:"
+            words = "%s signal %d (SIG%s)" % (how, number, name)
+            assert tool.job(job.pid).wait(20)
+            assert eventually(
+                lambda: told.extend(told_in(tool.run(":").text)) or (job.pid, words) in [e[:2] for e in told]
+            )
+            assert "failed: signal: %d (SIG%s)]" % (number, name) in Path(job.output_file).read_text()
+            rows = cli("--state-dir", "s", "--jobs").stdout.decode().splitlines()
+            assert [row.split("\t")[1] for row in rows if row.startswith("%d\t" % job.pid)] == [words]
+
+
 WITHOUT_LOCKS = """
     import fcntl
     sys.frozen = True  # so that supervisors are forks of this process
@@ -987,17 +1012,10 @@ SSH_AUTH_SOCK DB_PASSWORD_FILE TOKENIZERS_PARALLELISM COMPASS_HEADING MY_PUBLIC_
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY VSCODE_GIT_ASKPASS_NODE BYPASS_HOSTS MULTIPASS_STORAGE PW_TEST_REPORTER
 GIT_CONFIG_KEY_0 SSHPASS_FILE TOKENS_PATH PWD OLDPWD MAVEN_OPTS AUTHORIZED_USER BUNDLE_GEMS__EXAMPLE__COM""".split()
 SETTINGS = ["", *"0 1 42 -3 +0.5 2024 true False YES no On OFF none trust md5 scram-sha-256 Basic RS256".split()]
-NO_SETTINGS = ["plain", "/a/path", "hunter2", "12a4", "1.2.3", "truest", "password"]
+NO_SETTINGS = ["plain", "hunter2", "12a4", "1.2.3", "truest", "password", "1" * 16, "/Tq0vb/X8mLw2R"]
 
 
-@clause(
-    "004.2",
-    saboteur=(
-        "looks_secret",
-        "SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
-        "name.upper() for word in SECRET_WORDS",
-    ),
-)
+@clause("004.2", saboteur=("looks_secret", "return is_secret", "return is_secret and where != \"words\""))
 @given(st.dictionaries(st.sampled_from(SECRET_NAMES + OPEN_NAMES), st.sampled_from(NO_SETTINGS + SETTINGS)))
 def test_req_bash_004_2_withholds_by_name(environ):
     env, withheld = bash_tool.scrub_env(environ)
@@ -1006,6 +1024,10 @@ def test_req_bash_004_2_withholds_by_name(environ):
     assert {name for name in environ if name in env} == set(environ) - secret
 
 
+FORCED_COLOURS = """FORCE_COLOR=0 CLICOLOR_FORCE=1 MYPY_FORCE_COLOR=1 ANSIBLE_FORCE_COLOR=true PY_COLORS=1
+    CARGO_TERM_COLOR=always NPM_CONFIG_COLOR=always npm_config_color=true PYTHON_COLORS=1 GTEST_COLOR=yes RUST_LOG_STYLE=always
+    CLANG_FORCE_COLOR_DIAGNOSTICS=ON COMPOSE_ANSI=always FORCE_COLOUR= force_color=1"""
+FORCED_COLOURS = dict(pair.split("=", 1) for pair in FORCED_COLOURS.split())
 GIT_PAIRS = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
 GIT_PAIRS.update(GIT_CONFIG_KEY_11="user.name", GIT_CONFIG_VALUE_11="A B")
 SECRET_VALUES = [
@@ -1041,7 +1063,7 @@ OPEN_VALUES = [
 ]
 
 
-@clause("004.3", saboteur=("looks_secret", "re.search(_SECRET_VALUE, value) or re", "re"))
+@clause("004.3", saboteur=("looks_secret", "in SECRET_RULES", "in SECRET_RULES[1:]"))
 @given(
     st.sampled_from(SECRET_VALUES + OPEN_VALUES),
     st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]),
@@ -1224,6 +1246,114 @@ def test_req_bash_004_10_withholds_what_the_host_drops():
             assert secret == "not passed to commands, because it looks secret: MY_TOKEN"
             assert tool.run("echo $MY_PLAIN $MY_OTHER").notes == ("not passed to commands: MY_OTHER",)
             assert tool.run("echo $MY_PLAIN $MY_OTHER", env={"MY_PLAIN": "x"}).text == "x\n"
+
+
+@clause("004.11", saboteur=("scrub_env", "if name in keep or re.fullmatch", "if re.fullmatch"))
+def test_req_bash_004_11_what_the_host_names_in_full_wins():
+    taken = {**dict.fromkeys(bash_tool.NON_INTERACTIVE, "mine"), **FORCED_COLOURS}
+
+    @draws(40)
+    @given(st.sets(st.sampled_from(sorted(taken))), st.sampled_from(["", "*", "GIT_*", "[P]AGER", "*COLOR*"]))
+    def wins(named, glob):
+        env, _ = bash_tool.scrub_env({**taken, "GIT_ASKPASS": "/bin/ksshaskpass"}, (*sorted(named), glob))
+        wanted = {name: taken[name] for name in named} | (
+            {"GIT_ASKPASS": "/bin/ksshaskpass"} if "GIT_ASKPASS" in named else {}
+        )
+        wanted = {**bash_tool.NON_INTERACTIVE, **wanted}
+        assert env == {**wanted, "LANG": "C.UTF-8"}
+        env, _ = bash_tool.scrub_env({}, sorted(named))  # what the host does not have is set
+        assert env == {**bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
+
+    wins()
+    done = cli(
+        "--keep-env",
+        "PAGER",
+        "--keep-env",
+        "GIT_*",
+        "echo $PAGER $GIT_PAGER",
+        env=dict(os.environ, PAGER="my", GIT_PAGER="my"),
+    )
+    assert done.stdout == b"my cat\n"
+
+
+PLAIN_ENDINGS = (
+    "FILE PATH DIR DIRECTORY SOCK NAME URL URI ENDPOINT ISSUER PROVIDER PREFIX ARN REGION EXPIRES EXPIRY TTL".split()
+)
+BY_WORD = "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
+BY_ENDING = "PASSWORD SSHPASS BINDPW DB_PWD PASSPHRASE SECRET TOKEN GH_TOKENS APIKEY SECRETKEY CREDENTIALS".split()
+PLACES = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Users/Me/Keys /k https://login.example.org/realms/main
+http://[::1]:8080/@scope/a https://example.org /var/lib/0123456789abcdef0123456789/key.pem""".split()
+NO_PLACES = [
+    "/Tq0vb/X8mLw2R",
+    "/var/lib/" + "Ab1" * 7 + "/x.pem",
+    "https://example.org/" + "0123456789abcdef",
+    "/a b",
+    "../k",
+]
+NO_PLACES += [
+    "https://example.org/?a=b",
+    "https://example.org/#a",
+    "https://me@example.org/",
+    "ftp://example.org/",
+    "a/b",
+    "~me/x",
+]
+LETTERS = string.ascii_letters + string.digits
+KEYS = {  # the alphabet of known keys, their length, what they begin and end with
+    "AWS": (LETTERS + "+/", 40, "", ""),
+    "AWS, like a path": (LETTERS + "+/", 39, "/", ""),
+    "base64, like a path": (LETTERS + "+/", 23, "/", ""),
+    "Azure": (LETTERS + "+/", 86, "", "=="),
+    "base64url": (LETTERS + "-_", 43, "", ""),
+    "GitHub": (LETTERS, 36, "ghp" + "_", ""),
+    "Slack": (LETTERS, 24, "xoxb" + "-1234567890-", ""),
+    "Stripe": (LETTERS, 24, "sk" + "_live_", ""),
+    "GCP": (LETTERS + "-_", 35, "AI" + "za", ""),
+    "16 bytes": (string.hexdigits[:16], 32, "", ""),
+    "8 bytes": (string.hexdigits[:16], 16, "", ""),
+}
+
+
+@clause("004.12", saboteur=("SECRET_RULES", "(?:/[A-Z]?[a-z]*\\d*)+", "[/\\w]*"))
+def test_req_bash_004_12_where_who_and_how_long_pass():
+    words, places = st.sampled_from(BY_WORD + BY_ENDING), st.sampled_from(PLACES + NO_PLACES)
+
+    @given(words, st.sampled_from(PLAIN_ENDINGS + ["EXPIRES_IN", "IN", "ID", "X"]), places | st.just("plain"))
+    def by_the_name_or_the_value(word, last, value):
+        def passes(name):
+            return not bash_tool.looks_secret(name, value)
+
+        by_name = last in [*PLAIN_ENDINGS, "EXPIRES_IN"] or (word, last) == ("KEY", "ID")
+        is_place = word in BY_WORD and value in PLACES
+        assert (
+            passes("MY_%s_%s" % (word, last)) == passes("%s_%s" % (word.lower(), last.lower())) == (by_name or is_place)
+        )
+        assert passes("my%s%s" % (word.title(), last.title().replace("_", ""))) == (by_name or is_place)
+        assert passes(word) == passes("%s_%s" % (last, word)) == is_place
+        assert not passes("TOKEN_KEY_ID") and not passes("MY_SECRET_KEY_ID")
+
+    by_the_name_or_the_value()
+    for line in dict(fenced("verdicts"))[""].splitlines():
+        name, parts, verdict, rule = json.loads(line)
+        assert bash_tool.looks_secret(name, "".join(parts)) == (verdict == "secret"), line
+        rules = bash_tool.SECRET_RULES[: rule - 1] + bash_tool.SECRET_RULES[rule:]
+        with pytest.MonkeyPatch.context() as patch:  # the rule that the line names decides
+            patch.setattr(bash_tool, "SECRET_RULES", bash_tool.SECRET_RULES[:rule])
+            assert not rule or bash_tool.looks_secret(name, "".join(parts)) == (verdict == "secret"), line
+            patch.setattr(bash_tool, "SECRET_RULES", rules[: rule - 1])
+            assert not rule or not bash_tool.looks_secret(name, "".join(parts)), line
+    drawn = random.Random(os.urandom(8))
+    for kind, (alphabet, length, begin, end) in KEYS.items():
+        for n in range(20_000 if THOROUGH else 1000):
+            value = begin + "".join(drawn.choices(alphabet, k=length)) + end
+            name = (BY_WORD + BY_ENDING)[n % len(BY_WORD + BY_ENDING)]
+            assert bash_tool.looks_secret(name, value), (kind, name, value)
+    aws = dict(AWS_ACCESS_KEY_ID="x", AWS_SECRET_ACCESS_KEY="y", AWS_SESSION_TOKEN="z", AWS_REGION="r")
+    for names in itertools.chain.from_iterable(itertools.combinations(aws, n) for n in range(5)):
+        some = {name: aws[name] for name in names}  # they go whole
+        _, withheld = bash_tool.scrub_env(some)
+        has_secret = {"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} & set(some)
+        assert set(withheld) == (set(some) - {"AWS_REGION"} if has_secret else set())
 
 
 @clause("004.9", saboteur=("Session.plan", "self.shell", '[b"env", *map(b"=".join, os.environb.items()), *self.shell]'))
@@ -2174,7 +2304,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert silent.stdout == known.merged
 
 
-@clause("011.2", saboteur=("leftover_notes", "list_processes(left)", '"processes"'))
+@clause("011.2", saboteur=("leftover_notes", "named=named,", 'named="processes",'))
 @needs_proc
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
@@ -2191,7 +2321,7 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             assert note.startswith("still running: %s; to stop: " % named)
             assert (result.output_file is None) == bool(quiet)
             assert note.endswith("; output goes on to %s" % result.output_file) == (not quiet)
-            stop = re.search(r"to stop: (kill -9 [-0-9 ]+)(;|$)", note).group(1)
+            stop = re.search(r"to stop: (kill -TERM [-0-9 ]+)(;|$)", note).group(1)
             subprocess.run(["bash", "-c", stop], check=True)
             assert eventually(lambda: not any(map(alive, pids)))
     for passing in ("true & ", "(sleep 0.02) >/dev/null 2>&1 & ", "sleep 0.02 & "):  # what is just ending
@@ -2247,12 +2377,12 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
     starts = lasting("sleep 600 >/dev/null 2>&1 & ") * count
     with BashTool(shell=[*own, "bash"], ephemeral=True) as tool:
         result = tool.run(starts + until_lasting(0, count) + "echo up", mode=mode)
-        assert "kill -9" not in result.text and "up\n" in result.text and result.ok
+        assert "to stop" not in result.text and "up\n" in result.text and result.ok
         assert len(result.leftovers) == count + 1 and result.text.count(lasting(' "sleep 600"')) == count
         running = tool.run(starts + lasting("sleep 602"), mode="background")
         assert running.status == "running" and "kill -9" not in running.text
     with BashTool(shell=["env", "bash"], ephemeral=True) as tool:  # a prefix that stays here
-        assert "; to stop: kill -9 -" in tool.run(lasting("sleep 600 >/dev/null &")).text
+        assert "; to stop: kill -TERM -" in tool.run(lasting("sleep 600 >/dev/null &")).text
         assert "kill -9 -" in tool.run(lasting("sleep 600"), mode="background").text
 
 
@@ -2272,6 +2402,34 @@ def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
         answer = client.call(command, mode=mode)
         numbers = [int(line) for line in answer["content"][0]["text"].split("\n") if line.isdigit()]
         assert answer["structuredContent"]["leftovers"] == sorted(numbers) and len(numbers) == count
+
+
+@clause("011.7", saboteur=("list_processes", "if line:", "if True:"))
+@needs_proc
+def test_req_bash_011_7_what_is_ending_is_not_named():
+    """Of commands that end about when the answer is due."""
+    tool = BashTool(profile=tiny(default=20, drain_idle_s=0.1))
+
+    def run(n):
+        word = "0.%03d" % (100 + n % 40 - 10)
+        result = tool.run("sleep %s & echo x" % word)
+        named = [r'still running: pid (\d+) "sleep %s"; to stop: kill -TERM -\d+; output goes on to /.*' % word]
+        found = [re.fullmatch(named[0], note) for note in result.notes]
+        assert all(found) and [int(each[1]) for each in found] == list(result.leftovers) and result.stdout == "x\n", (
+            result
+        )
+        quiet = tool.run("sleep %s >/dev/null & echo x" % word).notes
+        assert all('"sleep %s"' % word in note for note in quiet), quiet
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, range(160 if THOROUGH else 40)))
+    call = 60 if os.uname().machine == "x86_64" else 93
+    ends = "threading.Thread(target=time.sleep, args=(600,)).start(); ctypes.CDLL(None).syscall(%d, 0)" % call
+    start = "python3 -c 'import ctypes, threading, time; %s' >/dev/null 2>&1 & echo $!\n" % ends
+    with BashTool(ephemeral=True) as tool:  # as a process that is just ending, for as long as one likes
+        result = tool.run(start + "until grep -q '^State:.Z' /proc/$!/status; do sleep 0.02; done")
+        assert len(os.listdir("/proc/%d/task" % int(result.stdout))) == 2
+        assert (result.notes, result.leftovers) == ((), ())
 
 
 # ---- 012 The command's text ----------------------------------------------------------------------------------------
@@ -2460,7 +2618,7 @@ def test_req_bash_013_4_has_a_parent_of_its_own(then, carries):
 # ---- 014 The environment -------------------------------------------------------------------------------------------
 
 
-@clause("014.1", saboteur=("scrub_env", "DROPPED_NAMES | withheld", "withheld"))
+@clause("014.1", saboteur=("scrub_env", "not in DROPPED_NAMES | withheld", "not in withheld"))
 def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise; alias ls=false\n")
     (tmp_path / "usr").mkdir()
@@ -2473,7 +2631,7 @@ def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
         assert BashTool().run("type -t builtin command unset").text == "builtin\nbuiltin\nbuiltin\n"
 
 
-@clause("014.2", saboteur=("scrub_env", "env.update(NON_INTERACTIVE)", "pass"))
+@clause("014.2", saboteur=("scrub_env", "in NON_INTERACTIVE.keys() - stays", "in ()"))
 def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
     editors = ["EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"]
     for name in [*editors, "PAGER", "GIT_PAGER", "TERM", "GIT_TERMINAL_PROMPT"]:
@@ -2516,15 +2674,24 @@ HARMLESS = """PATH HOME GIT_AUTHOR_NAME GIT_CONFIG_GLOBAL GIT_CONFIG_VALUE_0 SSH
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY TOKENIZERS_PARALLELISM CI""".split()
 
 
-@clause("014.4", saboteur=("scrub_env", "value for", "value.strip() for"))
+@clause(
+    "014.4",
+    saboteur=(
+        "scrub_env",
+        "name: value for name, value in environ.items() if name",
+        "name: value.strip() for name, value in environ.items() if name",
+    ),
+)
 @given(
     st.dictionaries(st.sampled_from(HARMLESS), st.text(st.characters(exclude_characters="\0"), max_size=12)),
     st.dictionaries(st.sampled_from(SECRET_NAMES), st.sampled_from(SETTINGS)),
+    st.sets(st.sampled_from([*bash_tool.DROPPED_NAMES, *FORCED_COLOURS, *bash_tool.NON_INTERACTIVE, "MY_TOKEN"])),
 )
-def test_req_bash_014_4_all_else_passes(environ, set_to):
-    passed = {**GIT_PAIRS, **environ, **set_to}
-    env, withheld = bash_tool.scrub_env(passed)
-    assert not withheld and env.items() >= passed.items()
+def test_req_bash_014_4_all_else_passes(environ, set_to, taken):
+    passed = {**GIT_PAIRS, **SHOWN_ANYWAY, **environ, **set_to}
+    env, withheld = bash_tool.scrub_env({**passed, **{name: FORCED_COLOURS.get(name, "ssh-askpass") for name in taken}})
+    assert set(withheld) == taken & {"MY_TOKEN"}  # what is taken out or set is this, and nothing else
+    assert env == {"LANG": "C.UTF-8", **passed, **bash_tool.NON_INTERACTIVE}
 
 
 @clause("014.5", saboteur=("tool_env", "{**NON_INTERACTIVE, **base}", "{**base, **NON_INTERACTIVE}"))
@@ -2557,9 +2724,7 @@ def test_req_bash_014_5_a_given_environment_is_passed():
         assert tool.run("echo hi; cd /").text == "hi\nwrong\n"
 
 
-@clause(
-    "014.6", saboteur=("withheld_notes", "(name in words or name.upper().endswith(REMOTE_ENDINGS))", "name in words")
-)
+@clause("014.6", saboteur=("withheld_notes", " or re.search(_REMOTE_NAME, name)", ""))
 @few
 @given(
     st.sets(st.tuples(names, st.sampled_from("PROXY proxy Index INDEX_URL index_url REGISTRY".split())), max_size=6),
@@ -2594,7 +2759,7 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     assert BashTool().run("echo quiet").text == "mine\nquiet\n"
 
 
-@clause("014.8", saboteur=("withheld_notes", "if outcome", "if not outcome"))
+@clause("014.8", saboteur=("withheld_notes", "if outcome.exit_code else", "if not outcome.exit_code else"))
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
     for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
@@ -2649,6 +2814,119 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
         pid = tool.run("sleep 1; echo %s; exit 1" % part).pid
         assert eventually(lambda: tool.job(pid).status == "exited")
         assert tool.call({"check_pid": pid}).notes == (note + secret,) and tool.call({"check_pid": pid}).notes == ()
+
+
+@clause("014.9", saboteur=("scrub_env", " or not re.fullmatch(_FORCED_COLOUR, name + \"=\" + value)", " or True"))
+@given(
+    st.sets(st.sampled_from(sorted(FORCED_COLOURS))),
+    st.dictionaries(
+        st.sampled_from(["GREP_COLORS", "TERM_COLOR", "COLORTERM", "COLUMNS", "X_COLOR_FORCED", "COLORS"]),
+        st.sampled_from(["", "0", "never", "auto", "1;32", "a_FORCE_COLOR=1", "always\n"]),
+    ),
+)
+def test_req_bash_014_9_no_forced_colours(forced, others):
+    env, withheld = bash_tool.scrub_env({**{name: FORCED_COLOURS[name] for name in forced}, **others, **SHOWN_ANYWAY})
+    assert not withheld and env == {**others, **SHOWN_ANYWAY, **bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
+
+
+AUTHENTICATION = """fatal: Authentication failed for 'https://x/' | fatal: could not read Username for 'https://github.com'
+ | git@x: Permission denied (publickey). | ERROR 1045 (28000): Access denied for user 'a'@'b' | {"message":"Unauthorized"}
+ | unauthorized: authentication required | HTTP/1.1 403 Forbidden | 403 Client Error: Forbidden for url | HTTP 401 Unauthorized
+ | An error occurred (AccessDenied) when calling | (error) NOAUTH Authentication required. | Error: Invalid API key
+ | invalid_token | Missing or invalid credentials | expired access token | The token: missing API-key.
+ | Unable to locate credentials. You can configure | You are not logged into any hosts | FATAL:  password authentication failed for user"""
+OTHER_FAILURES = """cat: x: Permission denied | access denied | 401 | status 403 | SyntaxError: Invalid or unexpected token | unexpected token '}'
+ | the token is here | error: missing closing token | FAILED test_x.py::test_unauthorized_user | java.nio.file.AccessDeniedException: /x
+ | --noauth | 4010 Forbidden | credentials | authenticated | logged in | author failed | no such key"""
+AUTHENTICATION, OTHER_FAILURES = (
+    [line.strip() for line in text.split("|")] for text in (AUTHENTICATION, OTHER_FAILURES)
+)
+
+
+@clause("014.10", saboteur=("withheld_notes", "tells_all or ", ""))
+@few
+@given(
+    st.lists(st.sampled_from(AUTHENTICATION), min_size=1),
+    st.lists(st.sampled_from(OTHER_FAILURES)),
+    st.sampled_from(list(PROFILES)),
+    st.integers(1, 25),
+    st.integers(0, 1),
+    st.sampled_from(["default", "background"]),
+)
+def test_req_bash_014_10_all_are_told_where_one_may_be_missed(speaking, others, profile, count, stream, mode):
+    names = ["A%02d_TOKEN" % n for n in range(count)]
+    said = " ".join(shlex.quote(line) for line in (*others, *speaking))
+    mode = {"mode": mode} if profile == "modes" else {}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if bash_tool.looks_secret(name, os.environ[name]):
+                patch.delenv(name)
+        for name in names:
+            patch.setenv(name, "hunter2")
+        with BashTool(profile=profile, ephemeral=True) as tool:
+            quiet = [
+                tool.run("printf '%%s\\n' %s; exit 0" % said),
+                tool.run("printf '%%s\\n' x %s; exit 1" % " ".join(map(shlex.quote, others))),
+            ]
+            assert [each.notes for each in quiet] == [(), ()]
+            failing = "printf '%%s\\n' %s >&%d; exit 1" % (said, stream + 1)
+            first, *more = [tool.run(failing, **mode).notes for _ in range(3)]
+            assert first == ("not passed to commands, because it looks secret: " + ", ".join(names[:20]),)
+            rest = ", ".join(names[20:])
+            assert more == [("not passed to commands, because it looks secret: " + rest,) if rest else (), ()]
+
+
+def test_phrases_of_authentication():
+    for line in AUTHENTICATION + OTHER_FAILURES:
+        assert bool(re.search(bash_tool._UNAUTHENTICATED, line)) == (line in AUTHENTICATION), line
+
+
+@clause("014.11", saboteur=("_OWN_ASKPASS", "[^/]*ssh-askpass[^/]*|", ""))
+@given(
+    st.sampled_from(["", "/usr/lib/ssh/", "./", "ssh-askpass/"]),
+    st.sampled_from(
+        "x11-ssh-askpass ssh-askpass gnome-ssh-askpass3 lxqt-openssh-askpass ksshaskpass git-gui--askpass".split()
+    ),
+    st.sampled_from("askpass.sh echo true my-ksshaskpass git-gui--askpass2 GitHelper".split()),
+    st.sampled_from([((), ()), ((), ("GIT_*",)), (("GIT_*",), ())]),
+)
+def test_req_bash_014_11_a_helper_that_answers_stays(folder, dialog, helper, keep_and_drop):
+    def given_as(value):
+        return bash_tool.scrub_env({"GIT_ASKPASS": value}, *keep_and_drop)[0]["GIT_ASKPASS"]
+
+    assert given_as(folder + helper) == ("false" if keep_and_drop[1] else folder + helper)
+    assert given_as(folder + dialog) == given_as("") == given_as("https://me:pw@host/" + dialog) == "false"
+    for name in ("SSH_ASKPASS", "SUDO_ASKPASS"):
+        assert bash_tool.scrub_env({name: folder + helper})[0][name] == bash_tool.NON_INTERACTIVE[name]
+
+
+LOADERS = ["LD_LIBRARY_PATH", "LIBPATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH"]
+
+
+@clause("014.12", saboteur=("BashTool.__init__", 'if hasattr(sys, "frozen"):', "if False:"))
+@few
+@given(
+    st.dictionaries(st.sampled_from(LOADERS), st.sampled_from([None, "", "/opt/lib"])),
+    st.dictionaries(names, words),
+    st.booleans(),
+)
+@example({"LD_LIBRARY_PATH": "/opt/lib", "LIBPATH": None}, {"PATH_ORIG": "x"}, True)
+def test_req_bash_014_12_the_loader_of_a_frozen_host(bundled, others, is_frozen):
+    set_by = {"_PYI_ARCHIVE_FILE": "/a", "_PYI_X": "1", "_MEIPASS2": "/b", **dict.fromkeys(bundled, "/tmp/_MEI1")}
+    set_by.update({name + "_ORIG": value for name, value in bundled.items() if value is not None})
+    own = {name: value for name, value in bundled.items() if value is not None}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**others, **set_by}.items():
+            patch.setenv(name, value)
+        if is_frozen:
+            patch.setattr(sys, "frozen", True, raising=False)
+        tool = BashTool()
+    known = {os.fsdecode(name): os.fsdecode(value) for name, value in tool._session.first.env.items()}
+    shown = {
+        name: known[name] for name in known if re.match("LD_|LIBPATH|DYLD|_PYI|_MEI", name) and name not in os.environ
+    }
+    assert shown == (own if is_frozen else {name: set_by[name] for name in set_by if name not in tool.withheld})
+    assert known.items() >= {name: value for name, value in others.items() if name not in tool.withheld}.items()
 
 
 # ---- 015 Cancelling ------------------------------------------------------------------------------------------------
@@ -3025,7 +3303,7 @@ def test_req_bash_017_9_jobs():
         assert header == ["PID", "STATUS", "ELAPSED", "SIZE", "OUTPUT", "COMMAND"]
         jobs = {job.pid: job for job in tool.jobs()}
         ends = {pids[0]: "failed: exit status 5", pids[1]: "completed", pids[2]: "running"}
-        ends[killed] = "failed: signal 9 (SIGKILL)"
+        ends[killed] = "ended by signal 9 (SIGKILL)"
         assert [(int(pid), how) for pid, how, *_ in rows] == list(ends.items())
         assert [size for _, _, _, size, *_ in rows] == ["0B", "6B", "3B", "0B"]
         for pid, _, elapsed, _, path, command in rows:
@@ -4781,7 +5059,7 @@ def test_req_bash_027_1_the_next_answer_tells(name):
     cases = [
         ("echo out; sleep 1.2; echo 'last ]\"'; exit 3", "failed: exit status 3", 'last ]"'),
         ("sleep 1.2", "completed", None),
-        ("sleep 1.2; kill -TERM $$", "failed: signal 15 (SIGTERM)", None),
+        ("sleep 1.2; kill -TERM $$", "ended by signal 15 (SIGTERM)", None),
         ("sleep 1.2; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
         ("echo lost; sleep 1.2; kill -9 $PPID; sleep 9", "error: lost", None),
     ]

@@ -120,7 +120,7 @@ def test_what_every_profile_promises(name, monkeypatch):
         assert result.stdout.strip() == "started"
         (note,) = result.notes
         assert re.match(
-            lasting(r'still running: pid \d+ "sleep 600"; to stop: kill -9 -\d+; output goes on to /'), note
+            lasting(r'still running: pid \d+ "sleep 600"; to stop: kill -TERM -\d+; output goes on to /'), note
         )
         assert note in result.text or note in json.loads(result.text)["notes"]
         assert not [job for job in tool.jobs() if job.status == "running"]

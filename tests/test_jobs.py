@@ -415,7 +415,7 @@ def test_a_server_is_started_asked_and_stopped():
         told = []
         assert eventually(lambda: told.extend(told_in(tool.run("true").text)) or told or told_in(stopped.text))
         told += told_in(stopped.text) + told_in(tool.run("true").text)
-        assert [one[:2] for one in told] == [(job.pid, "failed: signal 9 (SIGKILL)")]
+        assert [one[:2] for one in told] == [(job.pid, "ended by signal 9 (SIGKILL)")]
 
 
 def test_help_is_short_enough_to_read():

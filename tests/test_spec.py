@@ -217,7 +217,7 @@ def test_spec_for_levels(levels):
     examples = [body for n, head, body in EXAMPLES if holds_clause(held, n) and offers_example(held, head, body)]
     examples = examples if "jobs" in held else [*map(without_jobs, examples)]
     assert re.findall(r"(?ms)^```example[^\n]*\n(.*?)^```$", text) == examples
-    for head in ("environment", "words SECRET_WORDS", "groups", "pattern SECRET_VALUE", "pattern TOKEN", "grammar"):
+    for head in ("environment", "rule 1", "groups", "verdicts", "pattern TOKEN", "grammar"):
         assert "\n```%s\n" % head in text
     assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
     prose = re.sub(r"^```[^\0]*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE)
@@ -327,20 +327,21 @@ def test_spec_environment_and_patterns():
     table = SPEC.split("\n**Dropped** (")[1].split("\n**Set** (")[0]
     dropped = [name for names in re.findall(r"(?m)^\| (`[^|]*`) \|", table) for name in re.findall("`(.+?)`", names)]
     assert sorted(dropped) == sorted(bash_tool.DROPPED_NAMES)
-    words = {name: body.split() for name, body in fenced("words")}
-    endings = words.pop("SECRET_ENDINGS")
-    assert list(bash_tool.SECRET_ENDINGS) == endings + [word + "S" for word in endings]
-    for name in ("SECRET_WORDS", "PLAIN_WORDS", "LOCATION_WORDS", "PLAIN_NAMES", "PLAIN_VALUES"):
-        assert sorted(getattr(bash_tool, name)) == sorted(words.pop(name)), name
-    assert not words
-    assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and len(bash_tool.REMOTE_ENDINGS) == 4
-    assert fenced("groups") == [("", bash_tool.ENV_GROUP)]
+    rules = [(name, body.replace("\n", "")) for name, body in fenced("rule")]
+    flags = re.compile(r"^\(\?[ais]+\)")  # SPEC.md says them
+    known = [("%d" % n, flags.sub("", rule[1])) for n, rule in enumerate(bash_tool.SECRET_RULES, 1)]
+    assert rules == known
+    table = [row for row in rows_of("4.8 Directory, shell, environment") if row[0].isdigit()]
+    told = [(row[1], {"secret": True, "plain": False}[row[2]]) for row in table]
+    assert told == [(where, is_secret) for where, _, is_secret in bash_tool.SECRET_RULES]
+    assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and bash_tool._REMOTE_NAME.count("|") == 3
+    assert fenced("groups") == [("", "\n".join(bash_tool.ENV_GROUPS))]
     patterns = dict(fenced("pattern"))
-    assert len(patterns) == 7
+    assert len(patterns) == 8
     del patterns["TOKEN"]  # by it reads the twin of the renderer, which has patterns of its own
     for name, lines in patterns.items():
         pattern = getattr(bash_tool, "_" + name)
-        pattern = pattern.replace("(?a)", "") if isinstance(pattern, str) else pattern.decode()
+        pattern = flags.sub("", pattern if isinstance(pattern, str) else pattern.decode())
         assert lines.replace("\n", "") == pattern, name
     options = SPEC.split("\n### 4.12 Command line\n")[1].split("\n### ")[0]
     server = SPEC.split("\n### 4.14 What a server takes\n")[1].split("\n## ")[0]

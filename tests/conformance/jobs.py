@@ -357,6 +357,20 @@ def an_early_success_offers_no_kill(q):
     q.dead("left")
 
 
+@asks("003.24")
+def a_job_that_was_stopped_has_not_failed(q):
+    ends = {"HUP": (1, "ended by"), "INT": (2, "ended by"), "KILL": (9, "ended by"), "TERM": (15, "ended by")}
+    ends.update(SEGV=(11, "failed:"), USR1=(signal.SIGUSR1, "failed:"))
+    for name, (number, how) in ends.items():
+        pid, path = job_of(
+            q, "ulimit -c 0; until [ -e go-%s ]; do sleep 0.1; done; kill -%s $$; sleep 600" % (name, name)
+        )
+        (q.folder / ("go-" + name)).touch()
+        note_in(q, path, "failed: signal: %d (SIG%s)" % (number, name))
+        note = r"\[background process %d %s signal %d \(SIG%s\) after [^\n]*\]\n" % (pid, how, number, name)
+        q.match(note + "on\n", q.run("sleep 1; echo on").text)
+
+
 @asks("018.1", "023.3")
 def labels_of_what_went_wrong(q):
     wire = q.server("--deny", "rm -rf", profile="guarded", timeouts={"default": 1})

@@ -128,16 +128,16 @@ BROKEN = {
     ],
     "004.2": [
         {"options": ["--keep-env", "REFRESH_*"]},
-        ("SECRET_ENDINGS", "PRIVKEY SECRETKEY", "SECRETKEY"),
-        ("PLAIN_VALUES", "ldap pam jwt", "ldap pam"),
-        ("looks_secret", "[-1] in LOCATION_WORDS", "[-1].endswith(tuple(LOCATION_WORDS))"),
+        ("SECRET_RULES", "|PRIVATE|PRIV|", "|PRIVATE|"),
+        ("SECRET_RULES", "|pam|jwt", "|pam"),
+        ("SECRET_RULES", "_(?:FILE|PATH|DIR", "_[^_]*(?:FILE|PATH|DIR"),
     ],
     "004.3": [
-        ("_SECRET_VALUE", "^\\s/?#@:\\[]*", "^\\s/?#@:\\[]+"),  # a URL with an empty user passes
-        ("_SECRET_VALUE", "[\\w-]{20}|npm_", "[\\w-]{20}|nqm_"),
-        ("_SECRET_VALUE", "office(?:365)?", "office365"),
-        ("_SECRET_VALUE", "[^\\s;]{4}", "[^\\s\\xa0;]{4}"),  # a no-break space is a blank
-        ("_SECRET_VALUE", 'r"(?a)://', 'r"://'),
+        ("SECRET_RULES", "^\\s/?#@:\\[]*", "^\\s/?#@:\\[]+"),  # a URL with an empty user passes
+        ("SECRET_RULES", "[\\w-]{20}|npm_", "[\\w-]{20}|nqm_"),
+        ("SECRET_RULES", "office(?:365)?", "office365"),
+        ("SECRET_RULES", "[^\\s;]{4}", "[^\\s\\xa0;]{4}"),  # a no-break space is a blank
+        ("SECRET_RULES", 'r"(?a)://', 'r"://'),
     ],
     "004.4": [
         (
@@ -206,7 +206,7 @@ BROKEN = {
         ("Shell.start", "(FileNotFoundError, NotADirectoryError)", "FileNotFoundError"),
         ("Shell.start", "make_printable", "os.fsdecode"),
     ],
-    "014.1": [("scrub_env", "= DROPPED_NAMES |", "= DROPPED_NAMES - kept |")],
+    "014.1": [("scrub_env", "in DROPPED_NAMES |", "in DROPPED_NAMES - kept |")],
     "014.2": [
         *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT"))
     ],
@@ -222,9 +222,35 @@ BROKEN = {
         ),
     ],
     "014.8": [
-        ("withheld_notes", '{word for text in texts for word in re.findall(r"\\w+", text)}', '" ".join(texts)'),
+        ("withheld_notes", 'set(re.findall(r"\\w+", outcome.command + "\\n" + output))', "outcome.command + output"),
         ("scrub_env", "- kept -", "- kept - set(NON_INTERACTIVE) -"),
     ],
+    "004.11": [
+        ("scrub_env", "if name in keep or", "if name in kept or"),  # a glob wins too
+        ("scrub_env", "(name in keep or not", "(False or not"),  # forced colours go all the same
+    ],
+    "004.12": [
+        ("SECRET_RULES", "|EXPIRES_IN)", ")"),
+        ("SECRET_RULES", "(?!.*(?:SECRET|TOKEN))", ""),
+        ("SECRET_RULES", "(?=[^/]{16})", "(?=[^/]{99})"),
+        ("ENV_GROUPS", "|SESSION_TOKEN", ""),
+    ],
+    "014.9": [
+        ("_FORCED_COLOUR", "(?:_[^=]*)?=", "="),
+        ("_FORCED_COLOUR", "|true", ""),
+        ("_FORCED_COLOUR", "FORCE_COLOU?RS?|CLICOLOR_FORCE", "FORCE_COLOU?RS?|CLICOLOR"),
+    ],
+    "014.10": [
+        ("_UNAUTHENTICATED", "|\\bnot logged in", "|\\bdenied"),
+        (
+            "withheld_notes",
+            "re.search(_UNAUTHENTICATED, output)",
+            "re.search(_UNAUTHENTICATED, outcome.command + output)",
+        ),
+        ("withheld_notes", "if outcome.exit_code else", "if True else"),
+    ],
+    "014.11": [("_OWN_ASKPASS", "(?:.*/)?", ""), ("_OWN_ASKPASS", "ksshaskpass", ".*askpass.*")],
+    "003.24": [("describe_end", "before_number or", "")],
     "015.1": [("Command.drain", "not self.stops and", "")],
     "015.3": [("Command.end", "self.stops < 2", "not self.runs_for(self.plan.limit_s)")],
     "016.1": [("Exchange.next_answer", "live.take(0, (), final=True)", "pass")],
