@@ -2138,10 +2138,12 @@ _OVERWRITTEN = r"(?m)^(?:[^\x08\n\r\x1b]*\r){1,8}[^\x08\n\r\x1b]*$"
 
 # Characters that take two columns: East Asian Width W and F, and most emoji.
 _WIDE = (
-    "[\u1100-\u115f\u231a\u231b\u23e9-\u23ec\u23f0\u23f3\u2614\u2615\u26a1\u26d4\u2705\u2728\u274c"
-    "\u2795-\u2797\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f"
-    "\uff01-\uff60\uffe0-\uffe6\U0001f300-\U0001f64f\U0001f680-\U0001f6ff"
-    "\U0001f900-\U0001faff\U00020000-\U0003ffff]"
+    r"[\u1100-\u115f\u231a\u231b\u2329\u232a\u23e9-\u23ec\u23f0\u23f3\u25fd\u25fe\u2614\u2615\u2648-\u2653"
+    r"\u267f\u2693\u26a1\u26aa\u26ab\u26bd\u26be\u26c4\u26c5\u26d4\u26ea\u26f2\u26f3\u26f5\u26fa\u26fd\u2705"
+    r"\u270a\u270b\u2728\u274c\u274e\u2753-\u2755\u2757\u2795-\u2797\u27b0\u27bf\u2b1b\u2b1c\u2b50\u2b55"
+    r"\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60"
+    r"\uffe0-\uffe6\U00017000-\U00018d08\U0001b000-\U0001b2fb\U0001f300-\U0001f64f\U0001f680-\U0001f6ff"
+    r"\U0001f7e0-\U0001f7eb\U0001f90c-\U0001f9ff\U0001fa70-\U0001faff\U00020000-\U0003ffff]"
 )
 
 
@@ -5398,7 +5400,7 @@ def _write(fd: int, text: str) -> None:
 # What no live output brings to a terminal. Group 1 is what it does bring: colours.
 _FOREIGN = (
     r"(\x1b\[[0-9:;]*m)|\x1b\[[0-?]*[ -/]*[@-~]?"
-    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\|\Z)|\x1b[ -/]*[0-~]?"
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\|\x1b?\Z)|\x1b[ -/]*[0-~]?"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
 _BEGUN = r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,4096}\x1b?|[ -/]*)\Z"
