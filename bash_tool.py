@@ -2138,12 +2138,13 @@ _OVERWRITTEN = r"(?m)^(?:[^\x08\n\r\x1b]*\r){1,8}[^\x08\n\r\x1b]*$"
 
 # Characters that take two columns: East Asian Width W and F, and most emoji.
 _WIDE = (
-    r"[\u1100-\u115f\u231a\u231b\u2329\u232a\u23e9-\u23ec\u23f0\u23f3\u25fd\u25fe\u2614\u2615\u2648-\u2653"
-    r"\u267f\u2693\u26a1\u26aa\u26ab\u26bd\u26be\u26c4\u26c5\u26d4\u26ea\u26f2\u26f3\u26f5\u26fa\u26fd\u2705"
-    r"\u270a\u270b\u2728\u274c\u274e\u2753-\u2755\u2757\u2795-\u2797\u27b0\u27bf\u2b1b\u2b1c\u2b50\u2b55"
-    r"\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60"
-    r"\uffe0-\uffe6\U00017000-\U00018d08\U0001b000-\U0001b2fb\U0001f300-\U0001f64f\U0001f680-\U0001f6ff"
-    r"\U0001f7e0-\U0001f7eb\U0001f90c-\U0001f9ff\U0001fa70-\U0001faff\U00020000-\U0003ffff]"
+    r"[\u1100-\u115f\u231a\u231b\u2329\u232a\u23e9-\u23ec\u23f0\u23f3\u25fd\u25fe\u2614\u2615"
+    r"\u2648-\u2653\u267f\u2693\u26a1\u26aa\u26ab\u26bd\u26be\u26c4\u26c5\u26d4\u26ea\u26f2"
+    r"\u26f3\u26f5\u26fa\u26fd\u2705\u270a\u270b\u2728\u274c\u274e\u2753-\u2755\u2757"
+    r"\u2795-\u2797\u27b0\u27bf\u2b1b\u2b1c\u2b50\u2b55\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7a3"
+    r"\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\U00017000-\U00018d08"
+    r"\U0001b000-\U0001b2fb\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f7e0-\U0001f7eb"
+    r"\U0001f90c-\U0001f9ff\U0001fa70-\U0001faff\U00020000-\U0003ffff]"
 )
 
 
@@ -2260,7 +2261,8 @@ def first_bytes(text: str, most: int) -> str:
 
 def last_bytes(text: str, most: int) -> str:
     """The longest end of `text`, cut between characters, of at most `most` bytes in UTF-8."""
-    return text.encode()[-most:].decode("utf-8", "ignore")
+    data = text.encode()
+    return data[max(0, len(data) - most) :].decode("utf-8", "ignore")
 
 
 def mark_skipped(skipped: int, text: str) -> str:
@@ -4503,7 +4505,7 @@ class Session:
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
     def plan(self, request: Request, wants_live: bool, start: Start) -> Plan:
-        """What the supervisor is asked for."""
+        """What the supervisor is asked for. Upholds REQ-BASH-014.13."""
         profile = self.profile
         own, has_cwd = _encoded(request.env or {}), request.cwd is not None
         default = UNBUFFERED if request.mode == "background" else {}

@@ -3423,7 +3423,7 @@ def sanitised_naively(text):
     return out.replace("\r\n", "\n")
 
 
-@clause("021.2", saboteur=("_DROPPED_CONTROLS", 'in "\\t\\n\\r"', 'in "\\t\\n"'))
+@clause("021.2", saboteur=("_CONTROLS", "\\x0e-\\x1f", "\\x0d-\\x1f"))
 @given(
     st.lists(
         st.sampled_from([" ", *"\x1b[ \x1b] 0;1 m K x € \x07 \x1b\\ \x1b \r \n \t \0 \x1f \x7f ? \x1b(B".split(" ")]),
