@@ -4617,7 +4617,7 @@ def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
 latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
 
 
-@clause("026.3", saboteur=("Session.plan", "{**env, **own}", "{**own, **env}"))
+@clause("026.3", saboteur=("Session.plan", "**env, **own}", "**own, **env}"))
 @given(
     st.sampled_from(["default", "background"]),
     st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]), latin),
