@@ -277,6 +277,7 @@ NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
 CWD_GONE = "the working directory {cwd} is gone ({reason})"
 IN_SCRATCH = "; the command ran in an empty scratch folder"
 NOTE_SCRATCH = "files that the command left are in {path}"
+NOTE_SILENT = "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
 NOTE_WITHHELD = "not passed to commands{why}: {names}"
@@ -388,6 +389,10 @@ GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
 SUDO_EDITOR=/bin/false
 """
 NON_INTERACTIVE = {one.partition("=")[0]: one.partition("=")[2] for one in _SETTINGS.split()}
+# Of a background command: without it a server in Python writes its first line after 8 KiB. Not of
+# others: the lines of four processes that print at once are torn (530 of 1,200), and in a pipe to
+# `head -3` a program ends with BrokenPipeError (23 runs of 60).
+UNBUFFERED = {b"PYTHONUNBUFFERED": b"1"}
 # What would switch the shell itself, export the text of each command (where a host was started by
 # `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
 # names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
@@ -874,6 +879,7 @@ class Captured(NamedTuple):
     tail: bytes
     total_bytes: int
     newlines: int = 0  # counted only where lines are limited
+    note: str = ""  # the completion note, where the answer tells it
 
 
 class Fitted(NamedTuple):
@@ -996,6 +1002,7 @@ class OutputBuffer:
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self.newlines = 0
+        self.note = ""  # the completion note, which is no output
         self._count_lines = count_lines  # it costs a third of the throughput
         self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
         self._head = bytearray()
@@ -1021,10 +1028,10 @@ class OutputBuffer:
             self._held_bytes -= len(tail.popleft())
 
     def captured(self) -> Captured:
-        """What is kept by now of the beginning and of the end, and the counts."""
+        """What is kept by now of the beginning and of the end, the counts, and the note."""
         surplus = max(0, self._held_bytes - self._tail_bytes)
         tail = b"".join(self._tail)[surplus:]
-        return Captured(bytes(self._head), tail, self.total_bytes, self.newlines)
+        return Captured(bytes(self._head), tail, self.total_bytes, self.newlines, self.note)
 
 
 class SupervisorEnd(Channel):
@@ -1194,9 +1201,10 @@ class Output:
             self.read(reader)
 
     def is_long_text(self) -> bool:
-        """True if the text of a stream is over the limit: three bytes replace an invalid one."""
+        """True if the text of a stream is over the limit: three bytes replace an invalid one, and
+        a NUL."""
         kept = [b"".join(buffer.captured()[:2]) for buffer in self.buffers]
-        texts = [decode(data).encode() for data in kept]
+        texts = [decode(data).replace("\0", "\ufffd").encode() for data in kept]
         return bool(max(map(len, texts)) > self._plan.limit_bytes)
 
     def save(self) -> None:
@@ -1971,7 +1979,7 @@ class Command:
         succeeded = ended.status == "exited" and not ended.exit_code
         if not self.life.known_as_job and (succeeded or still):
             # Else the first line of the answer says how the command failed.
-            self.output.buffers[0].add(note.encode())
+            self.output.buffers[0].note = note
 
     def describe(self) -> Outcome:
         """How the command stands: what the host is told, and what the record of a job says. Upholds
@@ -2348,6 +2356,9 @@ class Result:
     notes         the notes of the answer, without their brackets
     leftovers     the numbers of the processes that the answer names as still running, all of them
     details       what the profile says to programs: a dict that JSON can hold
+    stdout_bytes  all that came on the first stream, or on both where the profile merges them, as it
+                  was written; None where not all of it was kept
+    stderr_bytes  the same of the second stream; empty where the profile merges them
     ok            True where `exit_code` is 0 and `error` None
     """
 
@@ -2367,6 +2378,8 @@ class Result:
     notes: tuple[str, ...] = ()
     leftovers: tuple[int, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    stdout_bytes: bytes | None = field(default=None, repr=False)
+    stderr_bytes: bytes | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return self.text
@@ -2378,13 +2391,16 @@ class Result:
         return self.exit_code == 0 and self.error is None
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a dict that `json.dumps` takes. Upholds REQ-BASH-011.6."""
-        return dict(
+        """The fields as a dict that `json.dumps` takes: all but the bytes. Upholds
+        REQ-BASH-011.6 and 026.11."""
+        known = dict(
             vars(self),
             notes=list(self.notes),
             leftovers=list(self.leftovers),
             details=dict(self.details),
         )
+        del known["stdout_bytes"], known["stderr_bytes"]
+        return known
 
 
 # ---- 4 Text ------------------------------------------------------------------------------------
@@ -2403,7 +2419,7 @@ _MOVES_NOTHING = r"""(?x)
     |[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)  # OSC, DCS ...: titles, links
     |[ -/]*[0-~]?)  # escapes of two bytes, a lone ESC
     """
-_SHOWS_NOTHING = r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
+_SHOWS_NOTHING = r"[\x01-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
 # All branches begin with one set of characters, so that `re` passes over plain text five times as
 # fast.
 _MOVE = (
@@ -2414,12 +2430,39 @@ _MOVE = (
 
 
 def _only_moves(text: str) -> str:
-    """The text with nothing left in it but what shows and what moves."""
+    """The text with nothing left in it but what shows and what moves. Upholds REQ-BASH-008.7."""
+    text = without_nul(text)
     for letter in "PX[\\]^_":  # C1: one character for ESC and a letter
         text = text.replace(chr(ord(letter) + 0x40), "\x1b" + letter)
     text = re.sub(_SHOWS_NOTHING, "", re.sub(_MOVES_NOTHING, "", text))
     # A line that ends in \r\n is a plain line then; a run of CSI D is one move.
     return text.replace("\r\n", "\n").replace("\x1b[D", "\b")
+
+
+# A line in which \r alone moves the cursor, and not as often as in a progress bar.
+_OVERWRITTEN = r"(?m)^(?:[^\x08\n\r\x1b]*\r){1,8}[^\x08\n\r\x1b]*$"
+
+
+# Characters that take two columns: East Asian Width W and F, and most emoji.
+_WIDE = (
+    r"[\u1100-\u115f\u231a\u231b\u2329\u232a\u23e9-\u23ec\u23f0\u23f3\u25fd\u25fe\u2614\u2615"
+    r"\u2648-\u2653\u267f\u2693\u26a1\u26aa\u26ab\u26bd\u26be\u26c4\u26c5\u26d4\u26ea\u26f2"
+    r"\u26f3\u26f5\u26fa\u26fd\u2705\u270a\u270b\u2728\u274c\u274e\u2753-\u2755\u2757"
+    r"\u2795-\u2797\u27b0\u27bf\u2b1b\u2b1c\u2b50\u2b55\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7a3"
+    r"\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\U00017000-\U00018d08"
+    r"\U0001b000-\U0001b2fb\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f7e0-\U0001f7eb"
+    r"\U0001f90c-\U0001f9ff\U0001fa70-\U0001faff\U00020000-\U0003ffff]"
+)
+
+
+def _without_remains(line: re.Match[str]) -> str:
+    """The last text of an overwritten line. An earlier text of which something would stay visible
+    behind the next keeps a line of its own above it, the last three of these: `pears,5` over
+    `apples,33` is no `pears,533`, which no program wrote. Upholds REQ-BASH-008.2."""
+    # A NUL stands in the second column of a wide character.
+    texts = re.findall("[^\r]+", re.sub(_WIDE, "\\g<0>\0", line[0]))
+    above = [old for old, new in zip(texts, texts[1:]) if old.rstrip()[len(new) :]]
+    return "\n".join(above[-3:] + texts[-1:]).replace("\0", "")
 
 
 def _entered(rows: list[str | io.StringIO], row: int) -> io.StringIO:
@@ -2494,11 +2537,13 @@ def render(text: str) -> str:
     >>> render("10%\\r 50%\\r100%\\n\\x1b[31mred\\x1b[0m")
     '100%\\nred'
     """
-    return text if re.search(_CONTROL, text) is None else _draw(_only_moves(text))
+    if re.search(_CONTROL, text) is None:
+        return text
+    return _draw(re.sub(_OVERWRITTEN, _without_remains, _only_moves(text)))
 
 
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # CSI, OSC
-_DROPPED_CONTROLS = dict.fromkeys(code for code in range(0x20) if chr(code) not in "\t\n\r")
+_CONTROLS = r"|[\x00-\x08\x0b\x0c\x0e-\x1f]"  # all but tab, newline and carriage return
 
 
 def sanitise(text: str) -> str:
@@ -2508,7 +2553,7 @@ def sanitise(text: str) -> str:
     >>> sanitise("\\x1b[31mred\\x1b[0m\\r\\n10%\\r20%\\x07")
     'red\\n10%\\r20%'
     """
-    return re.sub(_SEQUENCE, "", text).translate(_DROPPED_CONTROLS).replace("\r\n", "\n")
+    return re.sub(_SEQUENCE + _CONTROLS, "", text).replace("\r\n", "\n")
 
 
 def without_nul(text: str) -> str:
@@ -2639,13 +2684,14 @@ def keep_head(
 
 
 def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
-    """The outcome with the texts of its streams. Upholds REQ-BASH-002.4 and 024.3."""
+    """The outcome with the streams that are shown, and their texts. Upholds REQ-BASH-002.4 and
+    024.3."""
     streams = outcome.raw
     if outcome.status == "running":  # the output of a background command is in its file
         streams = [without_unfinished(stream) for stream in streams if outcome.kept]
     texts = [profile.truncation.fit(stream, profile) for stream in streams]
     stdout, stderr, *_ = *texts, NO_STREAM, NO_STREAM
-    return outcome._replace(stdout=stdout, stderr=stderr)
+    return outcome._replace(stdout=stdout, stderr=stderr, raw=streams)
 
 
 def describe_code(outcome: Outcome) -> str:
@@ -2721,10 +2767,12 @@ def note_lines(outcome: Outcome) -> list[str]:
 
 def format_brackets(outcome: Outcome, profile: Profile) -> str:
     """The answer as bracketed lines around the output: what happened, notes, what was cut, the
-    output, where the rest is. Upholds REQ-BASH-001.4, 001.6, 002.7 and 007.3."""
+    output, where the rest is. Upholds REQ-BASH-001.4, 001.6, 002.7, 003.22 and 007.3."""
     text = outcome.stdout.text
     if outcome.stderr.text:  # a host has asked for separate streams
         text = with_newline(text) + outcome.stderr.text
+    for captured in outcome.raw:
+        text += captured.note
     status = status_line(outcome)
     lines = [status] if status else []
     has_modes = "mode" in profile.parameters
@@ -2884,11 +2932,15 @@ def code_details(outcome: Outcome) -> Fields:
 def present(outcome: Outcome, profile: Profile) -> Result:
     """The outcome in the words of a profile. No text is empty or blank: interfaces of models
     refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
-    REQ-BASH-007.1, 024.2, 024.4 and 024.5."""
+    REQ-BASH-007.1, 024.2, 024.4, 024.5 and 026.11."""
     text = profile.format.write(outcome, profile)
     if not text.strip():
         text = with_newline(text) + NO_OUTPUT + "\n"
     failed = outcome.status not in ("exited", "running")
+    streams = [
+        stream.head + stream.tail if is_whole(stream) else None for stream in outcome.raw
+    ]
+    stdout_bytes, stderr_bytes, *_ = *streams, *2 * [b"" if streams else None]
     return Result(
         text=text,
         is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
@@ -2899,6 +2951,8 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         notes=tuple(outcome.notes),
         leftovers=tuple(outcome.leftovers),
         details=profile.format.details(outcome),
+        stdout_bytes=stdout_bytes,
+        stderr_bytes=stderr_bytes,
         **{name: getattr(outcome, name) for name in FACTS},
     )
 
@@ -4413,6 +4467,11 @@ def read_record(output: str) -> tuple[Outcome | None, bool | None]:
         return None, is_free
 
 
+_NOTE = rb"\n\n\[background process .*\n"
+# What is no output, if the job has just ended: its note is written before its record is.
+_NOTE_AT_END = _NOTE + rb"?\Z"
+
+
 def _lost(outcome: Outcome) -> Outcome:
     """What is known of a job after its supervisor was killed."""
     return outcome._replace(status="lost", error="lost", reason=JOB_LOST, kept=False, raw=())
@@ -4585,7 +4644,7 @@ class Job:
                 time.sleep(min(_pause_s(begun), left_s))
 
     def _output_from(self, offset: int) -> bytes:
-        """The next part of the output, without the completion note, whose place the record has."""
+        """The next part of the output before the completion note, whose place the record has."""
         try:
             with _open_own(self.output_file) as file:
                 file.seek(offset)
@@ -4593,18 +4652,24 @@ class Job:
         except OSError:
             return b""
         at = self._look().at
-        return data[: max(0, at - offset)] if at >= 0 else data
+        return data[: max(0, at - offset)] if at >= 0 else re.sub(_NOTE_AT_END, b"", data)
 
     def read(self, offset: int = 0) -> tuple[str, int]:
-        """(text, offset): the output from byte `offset` on, and the offset to go on from. No
-        character is split, and reading piece by piece yields the same text as reading at once.
-        Raises OSError if the file is gone. Upholds REQ-BASH-003.12."""
-        final = self.status != "running"
+        """(text, offset): the output from byte `offset` of the file on, without the completion
+        note, and the offset to go on from. No character is split, and reading piece by piece
+        yields the same text as reading at once. Raises OSError if the file is gone. Upholds
+        REQ-BASH-003.12 and 003.23."""
+        final, start = self.status != "running", max(0, offset)
         with _open_own(self.output_file) as file:
-            file.seek(max(0, offset))
+            file.seek(start)
             data = file.read()
+        end, at = start + len(data), self._look().at - start
+        if not final:
+            data = re.sub(_NOTE_AT_END, b"", data)
+        if 0 <= at < len(data):  # with the note all that stands before it was read
+            final, data = True, data[:at] + re.sub(_NOTE, b"", data[at:], count=1)
         text, decoded = codecs.utf_8_decode(data, "replace", final)
-        return text, max(0, offset) + decoded
+        return text, end if final else start + decoded
 
     def kill(self) -> bool:
         """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it
@@ -4893,16 +4958,18 @@ class Session:
         self._unlocked = [NOTE_UNLOCKED]  # until an answer has told it
         self._dropped: list[str] = []  # the note on a start that was dropped, until it is told
         self._was_kept = True  # what the last command ended with was taken over
+        self._hints = [NOTE_SILENT]  # that no answer has told yet
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
     def plan(self, request: Request, wants_live: bool, start: Start) -> Plan:
-        """What the supervisor is asked for."""
+        """What the supervisor is asked for. Upholds REQ-BASH-014.13."""
         profile = self.profile
         own, has_cwd = _encoded(request.env or {}), request.cwd is not None
+        default = UNBUFFERED if request.mode == "background" else {}
         env = start.env  # the same object from call to call: it is sent once
-        if own:
-            env = {**env, **own}
-        is_plain = request.mode != "background" and not has_cwd and not own
+        if own or default:
+            env = {**default, **env, **own}
+        is_plain = not default and not has_cwd and not own
         return Plan(
             text=request.command.encode("utf-8", "surrogateescape"),
             shell=self.shell,
@@ -4977,13 +5044,21 @@ class Session:
         passed: Container[str] = (),
     ) -> Result:
         """The result, with the notes that are told once; a call that was withdrawn takes none.
-        `passed`: names of variables that came with the call. Upholds REQ-BASH-027.6."""
+        `passed`: names of variables that came with the call. Upholds REQ-BASH-002.8 and
+        027.6."""
         if cancel._withdrawn:
             return present(outcome, self.profile)
         notes = self._jobs.take_end_notes(job if outcome.status != "running" else None)
         notes += outcome.notes
         if outcome.status != "rejected":
             notes += withheld_notes(self._untold, passed, outcome)
+        if (
+            outcome.raw
+            and not outcome.total_bytes
+            and outcome.status in ("timed_out", "running")
+        ):
+            notes += self._hints
+            self._hints = []
         if outcome.capped:
             notes.append(NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES)))
         return present(outcome._replace(notes=notes), self.profile)
@@ -5808,6 +5883,26 @@ def _write(fd: int, text: str) -> None:
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
 
 
+# What no live output brings to a terminal. Group 1 is what it does bring: colours.
+_FOREIGN = (
+    r"(\x1b\[[0-9:;]*m)|\x1b\[[0-?]*[ -/]*[@-~]?"
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\|\x1b?\Z)|\x1b[ -/]*[0-~]?"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+_BEGUN = r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,4096}\x1b?|[ -/]*)\Z"
+
+
+def _show(begun: list[str], text: str) -> None:
+    """Writes live output to standard error; where that is a terminal, text, colours and carriage
+    returns alone: any other sequence could set its clipboard or switch its screen. `begun`: what
+    may be the beginning of one, whose rest comes with the next piece. Upholds REQ-BASH-017.17."""
+    if os.isatty(2):
+        text = "".join(begun) + text
+        begun[:] = re.findall(_BEGUN, text)
+        text = re.sub(_FOREIGN, r"\1", text)
+    _write(2, text)
+
+
 # The options, as --help shows them: `...` may be repeated, and what stands in brackets left out.
 _OPTIONS = """\
 --profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
@@ -5975,7 +6070,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
             mode=options.mode,
             timeout_s=options.timeout,
             cancel=cancel,
-            on_output=partial(_write, 2) if options.follow else None,
+            on_output=partial(_show, []) if options.follow else None,
         )
     text = json.dumps(result.to_dict()) if options.json else result.text
     _write(1, with_newline(text))

@@ -258,9 +258,10 @@ def test_req_bash_001_7_nothing_persists(name, changes):
 @clause("002.1", saboteur=("DEFAULT_TIMEOUT_S", "DEFAULT_TIMEOUT_S = 30", "DEFAULT_TIMEOUT_S = 31"))
 def test_req_bash_002_1_default_is_thirty_seconds():
     assert MODES.timeouts_s["default"] == 30
-    for arguments in ({"command": "sleep 60"}, {"command": "sleep 60", "mode": "default"}):
+    for mode in ({}, {"mode": "default"}):
         with BashTool(profile=tiny(default=0.2)) as tool:
-            assert tool.call(arguments).text == "[command timed out after 0.2s]\n%s\n" % LONGER_MODES
+            text = tool.call({"command": "echo on; sleep 60", **mode}).text
+            assert text == "[command timed out after 0.2s]\n%s\non\n" % LONGER_MODES
 
 
 @clause("002.2", saboteur=("SLOW_TIMEOUT_S", "15 * 60.0", "15.0"))
@@ -268,7 +269,8 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
     assert MODES.timeouts_s["slow"] == 900
     profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, slow=0.2))
     with BashTool(profile=profile) as tool:
-        assert tool.call({"command": "sleep 60", "mode": "slow"}).text == "[command timed out after 0.2s]\n"
+        text = tool.call({"command": "echo on; sleep 60", "mode": "slow"}).text
+        assert text == "[command timed out after 0.2s]\non\n"
 
 
 @clause(
@@ -339,8 +341,8 @@ def test_req_bash_002_7_longer_modes_are_named(tmp_path):
     ):
         profile = dataclasses.replace(MODES, timeouts_s=dict.fromkeys(modes, 0.2), grace_s=0.2)
         with BashTool(profile=profile) as tool:
-            text = tool.call({"command": lasting("sleep 600"), "mode": mode}).text
-            assert text == "[command timed out after 0.2s]\n" + told
+            text = tool.call({"command": lasting("echo on; sleep 600"), "mode": mode}).text
+            assert text == "[command timed out after 0.2s]\n" + told + "on\n"
     with BashTool() as tool:
         text = tool.run(lasting("sleep 600 & sleep 600"), timeout_s=0.3).text
         assert text.startswith("[command timed out after 0.3s]\n" + both)
@@ -348,6 +350,19 @@ def test_req_bash_002_7_longer_modes_are_named(tmp_path):
         killed = dataclasses.replace(profile, timeouts_s={"default": 0.2}, on_timeout=bash_tool.OnTimeout.KILL)
         with BashTool(profile=killed) as tool:
             assert "mode=" not in tool.run(lasting("sleep 600")).text
+
+
+@clause("002.8", saboteur=("Session._finish", "self._hints = []", "pass"))
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_req_bash_002_8_silence_is_told_once(name):
+    with BashTool(profile=tiny(0.3, profile=PROFILES[name])) as tool:
+        for command in ("echo on; sleep 600", "echo on >&2; sleep 600", "true"):
+            assert tool.run(lasting(command)).notes == ()
+        assert tool.run(lasting("sleep 600"), timeout_s=20, cancel=cancelled_after(0.3)).notes == ()
+        results = [tool.run(lasting("sleep 600")) for _ in range(2)]
+    note = "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
+    assert [result.notes for result in results] == [(note,), ()]
+    assert [note in result.text for result in results] == [True, False]
 
 
 # ---- 003 Jobs ------------------------------------------------------------------------------------------------------
@@ -628,7 +643,7 @@ def write_record(file, **facts):
     file.flush()
 
 
-@clause("003.12", saboteur=("Job.read", "+ decoded", "+ len(data)"))
+@clause("003.12", saboteur=("Job.read", "start + decoded", "end"))
 @given(st.lists(st.sampled_from([b"a", *map(str.encode, "é€😀"), b"\xff", b"\xe2\x82", b"\n"]), max_size=30), st.data())
 @settings(max_examples=60)
 def test_req_bash_003_12_pieces_make_the_whole(parts, data):
@@ -648,11 +663,12 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
         assert text == again and following >= offset
         pieces, offset = [*pieces, text], following
     output.write_bytes(whole + b"\n\n[background process completed]\n")
+    text, offset = job.read(offset)  # the note is there, and the record does not say so yet
+    pieces.append(text)
     write_record(record, status="exited", exit_code=0, at=len(whole))
     record.close()
     text, end = job.read(offset)
-    note = "\n\n[background process completed]\n"
-    assert "".join(pieces) + text == job.read()[0] == whole.decode("utf-8", "replace") + note
+    assert "".join(pieces) + text == job.read()[0] == whole.decode("utf-8", "replace")
     assert end == output.stat().st_size and job.read(end) == ("", end)
 
 
@@ -927,10 +943,42 @@ def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
         result = tool.run(lasting(left + "printf '%s'" % output.replace("\n", "\\n")), mode="background")
         still = "".join(lasting("; still running: %d \"sleep 600\"") % pid for pid in result.leftovers)
         note = "\n\n[background process completed%s]\n" % still
-        assert (result.ok, len(result.leftovers), result.stdout) == (True, bool(left), output + note)
+        assert (result.ok, len(result.leftovers), result.stdout) == (True, bool(left), output)
         stop = "<reminder>To stop: kill -9 -%d</reminder>\n" % result.pid if left else ""
         assert result.text.endswith("</output_file>\n" + stop + output + note)
         assert tool.job(result.pid).kill() and not any(map(alive, result.leftovers))
+
+
+@clause("003.23", saboteur=("Job.read", 're.sub(_NOTE, b"", data[at:], count=1)', "data[at:]"))
+@needs_proc
+@few
+@given(
+    st.sampled_from([b"", b"out\n", b"no newline", b"\n\n[background process completed]\n", b"half \xe2\x82"]),
+    st.sampled_from(["", "sleep 0.5; "]),
+    st.sampled_from([0, 3]),
+)
+@example(b"early\n", "", 0)
+@example(b"later \xe2\x82", "sleep 0.5; ", 3)
+def test_req_bash_003_23_the_note_is_no_output(output, pause, code):
+    folder = Path(tempfile.mkdtemp())
+    command = "(until [ -e go ]; do sleep 0.02; done; printf left) & %sprintf '%s'; exit %d"
+    command %= pause, "".join("\\%03o" % byte for byte in output), code
+    with BashTool(folder) as tool:
+        result = tool.run(lasting(command), mode="background")
+        job, read, offset, ended = tool.job(result.pid), "", 0, False
+        while not ended:  # a reader at every moment of the end
+            ended = job.status != "running"
+            text, offset = job.read(offset)
+            read += text
+        if not pause:
+            assert (result.stdout, result.total_bytes) == (bash_tool.render(bash_tool.decode(output)), len(output))
+            assert result.stdout_bytes == output and result.text.endswith("]\n")
+        (folder / "go").touch()
+        assert eventually(lambda: job.read(offset)[0] == "left")
+        assert read + "left" == job.read()[0] == output.decode("utf-8", "replace") + "left"
+        assert job.total_bytes == len(output) and Path(job.output_file).read_bytes().count(b"]\n") == 1 + output.count(
+            b"]"
+        )
 
 
 @clause("003.24", saboteur=("STOPPING", "SIGHUP SIGINT", "SIGHUP SIGSEGV"))
@@ -1893,17 +1941,41 @@ def test_req_bash_008_1_no_escape_sequences(pieces):
     assert bash_tool.render("\x1b]0;no end\nkept\x07") == "0;no end\nkept"
 
 
+def unfolded(tokens):
+    """The tokens of a line, or of the lines that take its place if it is overwritten (4.7)."""
+    moves = [token["final"] or token["move"] for token in tokens]
+    moves = [move for move in moves if move and (move in "\r\b" or move in "ABCDEFGJK")]
+    if set(moves) != {"\r"} or len(moves) > 8:
+        return [[(token["text"] or "", token["count"], token["final"] or token["move"]) for token in tokens]]
+    texts = [""]
+    for token in tokens:
+        texts[-1] += token["text"] or ""
+        texts += [""] * (token["move"] == "\r")
+    texts, wide = [text for text in texts if text], dict(fenced("pattern"))["WIDE"].replace("\n", "")
+    columns = [(len(re.sub(wide, "xx", text.rstrip())), len(re.sub(wide, "xx", text))) for text in texts]
+    above = [text for text, (old, _), (_, new) in zip(texts, columns, columns[1:]) if old > new]
+    return [[(text, "", "")] for text in above[-3:] + texts[-1:]] or [[]]
+
+
 def terminal(text):
-    """A slow terminal, one cell at a time, by the pattern of SPEC.md: the naive twin of the renderer."""
-    lines, pattern, row = [[]], dict(fenced("pattern"))["TOKEN"].replace("\n", ""), -1
-    for line in text.split("\n"):
+    """A slow terminal, one cell at a time, by the patterns of SPEC.md: the naive twin of the renderer."""
+    pattern, drawn = dict(fenced("pattern"))["TOKEN"].replace("\n", ""), []
+    *ended, last = text.replace("\0", "\ufffd").split("\n")
+    for line in [*([*re.finditer(pattern, one)] for one in ended), [*re.finditer(pattern, last)]]:
+        drawn.append([token for token in line if token["text"] or token["move"] or token["final"]])
+    for line in drawn[:-1]:
+        shows = [token for token in line if not token["final"] or token["final"] in "ABCDEFGJK"]
+        if shows and shows[-1]["move"] == "\r":
+            line.remove(shows[-1])
+    lines, row = [[]], -1
+    for line in (one for tokens in drawn for one in unfolded(tokens)):
         row, at = row + 1, 0
         if row == len(lines):
             lines.append([])
         cells = lines[row]
-        for token in re.finditer(pattern, line):
-            count, move = int(token["count"] or 0), token["final"] or token["move"]
-            for character in token["text"] or "":
+        for shown, count, move in line:
+            count = int(count or 0)
+            for character in shown:
                 cells[at : at + 1] = [character]
                 at += 1
             if move == "\r":
@@ -1931,7 +2003,7 @@ def drawn_on_a_screen(sequences, characters):
 OVERWRITES = "\r \x08 \r\n \x1b[K \x1b[0K \x1b[2K \x1b[1K \x1b[3G \x1b[2D \x1b[D \x1b[C \x1b[m".split(" ")
 
 
-@clause("008.2", saboteur=("_draw", '"\\r": line.seek(0)', '"\\r":\n    line.seek(0), line.truncate()'))
+@clause("008.2", saboteur=("_without_remains", "if old.rstrip()[len(new) :]", "if old[len(new) :]"))
 @given(drawn_on_a_screen(OVERWRITES + ESCAPE_SEQUENCES, "abc 好\t\n\x1b[]2;K"))
 @example("Initial\r\r\r\rFinal")
 @example("Line1\r\nLine2\rLine2Updated\nLine3\r\n")
@@ -1945,23 +2017,28 @@ OVERWRITES = "\r \x08 \r\n \x1b[K \x1b[0K \x1b[2K \x1b[1K \x1b[3G \x1b[2D \x1b[D
 @example("abcdef\x1b[3D\x1b[00Kx\x1b[C\n\x1b[Dy")
 @example("abcd\x1b[٣Dx")
 @example("overwritten\rup to here\nplain\nplain\n12\x1b[D3\x1b[C4")
+@example("downloading\r           \rdone\nabcde\rabc  \rab\r\n")
+@example("aaaaa\rbbbb\rccc\rdd\re\n" + "abc\r" * 8 + "d\n" + "abc\r" * 9 + "d\na\x1b[3mbc\x1b[m\rd")
 def test_req_bash_008_2_overwritten_is_gone(text):
     assert bash_tool.render(text) == terminal(text)
-    assert bash_tool.render("Initial text\rnext\r") == "nextial text" and bash_tool.render("a\r\nb") == "a\nb"
+    assert bash_tool.render("Initial text\rnext\r") == "Initial text\nnext" and bash_tool.render("a\r\nb") == "a\nb"
+    for written in ("apples,33\rpears,5", "1:name,qty\ra,3\rb,5", "downloading\r完成       ", "完成\rabc", "abc\rde\r"):
+        for end in ("", "\n", "\r\n"):  # no text that no program wrote
+            assert set(bash_tool.render(written + end).split("\n")) <= {*written.split("\r"), ""}
     assert bash_tool.render("10%\r 50%\r100%") == "100%" and bash_tool.render("long\r\x1b[Ks") == "s"
     assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
 
 
-@clause("008.3", saboteur=("_SHOWS_NOTHING", "\\x00-\\x07", "\\x01-\\x07"))
+@clause("008.3", saboteur=("_SHOWS_NOTHING", "\\x01-\\x07", "\\x02-\\x07"))
 @given(st.text(st.characters(max_codepoint=0x2FF), max_size=60))
 @example("\0")
 @example("a\0b\x01\x7f\x80\t")
 def test_req_bash_008_3_no_control_characters(text):
     rendered = bash_tool.render(text)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", rendered)
-    assert rendered.count("\n") == text.count("\n") or re.search(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[ABEFJ]", text)
+    assert rendered.count("\n") == text.count("\n") or re.search(r"\r|(?:\x1b\[|\x9b)[0-?]*[ -/]*[ABEFJ]", text)
     if not re.search(r"[\x08\r\x1b\x90-\x9f]", text):
-        assert rendered == re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
+        assert rendered == re.sub(r"[\x01-\x08\x0b-\x1f\x7f-\x9f]", "", text).replace("\0", "\ufffd")
 
 
 @clause("008.4", saboteur=("decode", '"utf-8", "replace"', '"latin-1"'))
@@ -2033,6 +2110,19 @@ def test_req_bash_008_6_lines_that_are_drawn_again(text):
     assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
     frames = "".join("\x1b[2A\x1b[2Kjob 1: %d%%\n\x1b[2Kjob 2: %d%%\n" % (n, n) for n in range(100))
     assert bash_tool.render("log\n\n\n" + frames + "end\n") == "log\njob 1: 99%\njob 2: 99%\nend\n"
+
+
+@clause("008.7", saboteur=("_only_moves", "without_nul(text)", 'text.replace("\\0", "")'))
+@few
+@given(st.lists(st.sampled_from(["a", "b c", "é", "", "\n", "\r\n"]), min_size=2, max_size=8))
+@example(["one", "two", ""])
+def test_req_bash_008_7_nul_is_shown(names):
+    with BashTool() as tool:
+        result = tool.run("printf '%s'" % "\\0".join(names).replace("\n", "\\n").replace("\r", "\\r"))
+        assert result.stdout == "\ufffd".join(names).replace("\r", "")
+        assert result.stdout_bytes == "\0".join(names).encode()
+        many = tool.run("head -c 50000 /dev/zero")  # each takes three bytes as text
+        assert many.truncated and os.path.getsize(many.output_file) == 50000
 
 
 def busy(act):
@@ -2661,6 +2751,25 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         assert tool.run("$SUDO_EDITOR f").exit_code == 1
 
 
+@clause("014.13", saboteur=("Session.plan", 'UNBUFFERED if request.mode == "background" else {}', "UNBUFFERED"))
+@pytest.mark.parametrize("own", [None, "", "0"])
+def test_req_bash_014_13_background_output_comes_at_once(monkeypatch, own):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    if own is not None:
+        monkeypatch.setenv("PYTHONUNBUFFERED", own)
+    shows, host = "echo .${PYTHONUNBUFFERED-none}", "." + ("none" if own is None else own) + "\n"
+    background_s = host if own is not None else ".1\n"
+    with BashTool() as tool, BashTool(base_env={"PATH": os.environ["PATH"]}) as given_one:
+        for _ in range(2):
+            assert tool.run(shows, mode="background").stdout == background_s
+            assert tool.run(shows).stdout == host
+            assert tool.run(shows, mode="background", env={"PYTHONUNBUFFERED": "x"}).stdout == ".x\n"
+            assert given_one.run(shows, mode="background").stdout == ".1\n" and given_one.run(shows).stdout == ".none\n"
+        if own is None:
+            job = background(tool, lasting("python3 -c 'import time; print(\"up\"); time.sleep(600)'"))
+            assert eventually(lambda: job.read()[0] == "up\n") and job.kill()
+
+
 @clause("014.3", saboteur=("scrub_env", 'env["LANG"] = "C.UTF-8"', "pass"))
 @given(st.dictionaries(st.sampled_from("LANG LC_ALL LC_CTYPE LC_TIME".split()), st.sampled_from(["", "C", "de.UTF-8"])))
 def test_req_bash_014_3_the_locale(locale):
@@ -3198,7 +3307,7 @@ def test_req_bash_017_4_json(known):
     fields = json.loads(line)
     with BashTool() as tool:
         same = tool.run(known.text).to_dict()
-    assert set(fields) == {f.name for f in dataclasses.fields(bash_tool.Result)}
+    assert set(fields) == {f.name for f in dataclasses.fields(bash_tool.Result) if f.repr}
     assert {**fields, "duration_s": 0} == {**same, "duration_s": 0}
     assert (fields["exit_code"], fields["signal"]) == (known.code, known.signal)
 
@@ -3215,8 +3324,8 @@ def test_req_bash_017_6_environment():
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
         assert definition == BashTool(profile=PROFILES[name.lower()]).definition()
     short = dict(os.environ, BASH_TOOL_TIMEOUTS='{"default": 0.3, "grace_s": 0.2}')
-    deaf = cli(lasting("trap '' TERM; sleep 600 & wait; wait"), env=short)
-    assert deaf.stdout.decode() == "[command timed out after 0.3s]\n%s\n" % LONGER_MODES
+    deaf = cli(lasting("trap '' TERM; echo on; sleep 600 & wait; wait"), env=short)
+    assert deaf.stdout.decode() == "[command timed out after 0.3s]\n%s\non\n" % LONGER_MODES
     limits = ['{"default": %s}' % value for value in ('"1"', "-1", "0", "true", "1" + "0" * 900, "NaN")]
     limits += ["soon", "[]", '{"slowly": 1}', '{"grace_s": -1}']
     for name, value in [("PROFILE", "nobody"), *(("TIMEOUTS", value) for value in limits)]:
@@ -3399,6 +3508,34 @@ def test_req_bash_017_14_kill(form):
         assert done.returncode == 125 and b"lost" in done.stdout
     done = cli("--state-dir", "state", "--kill", "5", *form)
     assert (done.returncode, done.stdout) == (125, b"") and b" 5;" in done.stderr
+
+
+SHOWN = ["a", "é 好", "\r", "\n", "\t", "\x1b[m", "\x1b[1;38:2;9m", "0;1m", "[2J"]
+HIDDEN = [
+    "\x1b[2J",
+    "\x1b[?1049h",
+    "\x1b[3A",
+    "\x1b]52;c;VE==\x07",
+    "\x1b]0;title\x1b\\",
+    "\x1bPx\x1b\\",
+    "\x1bc",
+    "\x1b(0",
+]
+HIDDEN += ["\x07", "\b", "\x0e", "\x9b", "\x7f", "\x1b\x07"]
+
+
+@clause("017.17", saboteur=("_show", 'text = "".join(begun) + text', "pass"))
+@given(st.lists(st.sampled_from(SHOWN + HIDDEN), max_size=12), st.lists(st.integers(0, 60), max_size=6))
+@example(["a", "\x1b]52;c;VE==\x07", "a", "\x1b[2J", "\x1b[m"], [4, 13, 16, 20])
+def test_req_bash_017_17_a_terminal_gets_text_and_colours(pieces, cuts):
+    shown, begun, whole = [], [], "".join(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "isatty", lambda fd: True)
+        patch.setattr(bash_tool, "_write", lambda fd, text: shown.append(text))
+        places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
+        for begin, end in zip(places, places[1:]):
+            bash_tool._show(begun, whole[begin:end])
+    assert "".join(shown) == "".join(piece for piece in pieces if piece in SHOWN)
 
 
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
@@ -3676,7 +3813,7 @@ def sanitised_naively(text):
     return out.replace("\r\n", "\n")
 
 
-@clause("021.2", saboteur=("_DROPPED_CONTROLS", 'in "\\t\\n\\r"', 'in "\\t\\n"'))
+@clause("021.2", saboteur=("_CONTROLS", "\\x0e-\\x1f", "\\x0d-\\x1f"))
 @given(
     st.lists(
         st.sampled_from([" ", *"\x1b[ \x1b] 0;1 m K x € \x07 \x1b\\ \x1b \r \n \t \0 \x1f \x7f ? \x1b(B".split(" ")]),
@@ -4870,7 +5007,7 @@ def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
 latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
 
 
-@clause("026.3", saboteur=("Session.plan", "{**env, **own}", "{**own, **env}"))
+@clause("026.3", saboteur=("Session.plan", "**env, **own}", "**own, **env}"))
 @given(
     st.sampled_from(["default", "background"]),
     st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]), latin),
@@ -5049,6 +5186,26 @@ def test_req_bash_026_10_variables_that_a_tool_adds(added):
     assert {**env, **added} == env and env["PAGER"] == "less" and not rest & set(env)
 
 
+@clause("026.11", saboteur=("present", "stream.head + stream.tail", "stream.tail"))
+@few
+@given(st.binary(max_size=30), st.binary(max_size=30), st.sampled_from(sorted(PROFILES)))
+@example(b"a\0\xff\r\n\x1b[m", b"\r", "modes")
+@example(b"", b"", "jobs")
+def test_req_bash_026_11_bytes_as_they_were_written(out, err, name):
+    writes = ["printf '%s'" % "".join("\\%03o" % byte for byte in data) for data in (out, err)]
+    with BashTool(profile=in_profile(name)) as tool:
+        result = tool.run("%s; %s >&2; exit 3" % tuple(writes))
+        kept = (out + err, b"") if name == "modes" else (out, err)
+        assert (result.stdout_bytes, result.stderr_bytes) == kept and "_bytes=b" not in repr(result)
+        assert not {"stdout_bytes", "stderr_bytes"} & set(result.to_dict()) and json.dumps(result.to_dict())
+        long = tool.run("seq 200000; echo on >&2", timeout_s=20)
+        assert (long.stdout_bytes, long.stderr_bytes) == (None, b"" if name == "modes" else b"on\n")
+        stopped, refused = tool.run(lasting("echo on; sleep 600"), timeout_s=0.5), tool.call({"nonsense": 1})
+        assert (stopped.stdout_bytes, refused.stdout_bytes, refused.stderr_bytes) == (b"on\n", None, None)
+        if name == "modes":
+            assert tool.run(lasting("echo on; sleep 600"), mode="background").stdout_bytes is None
+
+
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
 
 
@@ -5120,8 +5277,10 @@ def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
         assert eventually(lambda: len(seen) == 3)
         note = lambda n: "failed: exit status: %d" % n if n else "completed"
         assert sorted(seen, key=lambda one: one[2]) == [
-            (pid, "exited", n, "%d\n\n\n[background process %s]\n" % (n, note(n)), True) for n, pid in enumerate(pids)
+            (pid, "exited", n, "%d\n" % n, True) for n, pid in enumerate(pids)
         ]
+        for n, result in enumerate(started):
+            assert notes_in(result.output_file) == ["\n\n[background process %s]\n" % note(n)]
         told = [one for result in (*started, *results, tool.run("true")) for one in told_in(result.text)]
         assert sorted(one[0] for one in told) == sorted(pids) and tool.run("echo hi").text == "hi\n"
     assert not eventually(lambda: len(seen) > 3, 0.3)

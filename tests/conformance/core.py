@@ -225,6 +225,19 @@ def a_timeout_names_the_other_modes(q):
     q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire, mode="slow")
 
 
+@asks("002.8")
+def silence_is_told_once(q):
+    note = "[nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u]\n"
+    for command, told in (("sleep 600", note), ("trap 'echo late; exit' TERM; sleep 600 & wait", "")):
+        wire, first = q.server(timeouts={"slow": 0.5}), "[command timed out after 0.5s]\n"
+        q.says("echo on; sleep 600", first + "on\n", True, wire=wire, mode="slow")
+        q.says(command, first + told + "late\n" * (not told), True, wire=wire, mode="slow")
+        q.says("sleep 600", first + ("" if told else note), True, wire=wire, mode="slow")
+    number = q.wire.begin("echo > begun; sleep 600", "begun", mode="slow")
+    q.wire.signal(signal.SIGINT)
+    q.equal(q.wire.finish(number).text, "[command cancelled]\n")
+
+
 NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH
     A_JWT APIKey KEY2 USER_PASSPHRASE REFRESH_TOKENS DB_CREDS SIGNINGKEY OAUTH_BEARER DEPLOY_PAT USER_PWD DJANGO_SECRETS
     MYSQL_PASSWORDS SSH_KEYS PROXY_AUTHORIZATION AZURE_CREDENTIALS""".split()

@@ -83,7 +83,7 @@ def wrong(name, *values):
 
 
 # Clauses whose property has a saboteur that shows nothing over the wire.
-UNSEEN = "002.3 003.12 003.13 003.17 008.5 014.3 019.2 021.3 027.6".split()
+UNSEEN = "002.3 003.12 003.13 003.17 003.23 008.5 014.3 019.2 021.3 027.6".split()
 # Of each clause the servers that break it, beside the saboteur of its property. A triple is a change of the
 # source. Several of them together are changes of one source. A dict is a row of the middleman.
 BROKEN = {
@@ -100,6 +100,10 @@ BROKEN = {
         ),
     ],
     "001.5": [{"command": [["^", "cd /; "]]}, ("_directory", '_path("cwd", cwd, base)', "os.path.realpath(cwd)")],
+    "002.8": [
+        ("Session._finish", "and not outcome.total_bytes", ""),
+        ("Session._finish", "(\"timed_out\", \"running\")", "(\"timed_out\", \"cancelled\")"),
+    ],
     "002.2": [{"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}, "said": [[r"slow \(30s", "slow (15min"]]}],
     "002.3": [
         (
@@ -123,6 +127,7 @@ BROKEN = {
     "003.12": [{"said": [[r"\\u20ac", r"\\ufffd"]]}],
     "003.13": [{"heard": [['"kill_pid"', '"check_pid"']]}],
     "003.17": [{"command": [["^", "(sleep 1.5; kill -9 $$) >/dev/null 2>&1 & "]]}],
+    "003.23": [("Command.note_end", ".note = note", ".add(note.encode())")],
     "003.19": [  # output goes into a plain file, which opening empties
         {"command": [["^", 'f=$(mktemp); exec 3>&1 >$f 2>&1; trap "cat $f >&3; rm $f" EXIT; ']]}
     ],
@@ -167,7 +172,15 @@ BROKEN = {
     ],
     "007.4": [("Session.plan", 'b"/bin:/usr/bin"', 'b""')],
     "007.7": [{"said": [['"error": "spawn_failed"', '"error": "shell_not_found"']]}],
-    "008.2": [{"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]}],  # CSI G does nothing
+    "008.2": [
+        {"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]},  # CSI G does nothing
+        ("render", "re.sub(_OVERWRITTEN, _without_remains, _only_moves(text))", "_only_moves(text)"),
+        ("_draw", '"\\r": line.seek(0)', '"\\r":\n    line.seek(0), line.truncate()'),
+        ("_OVERWRITTEN", "{1,8}", "{1,7}"),
+        ("_OVERWRITTEN", "{1,8}", "{1,9}"),
+        ("_without_remains", "above[-3:]", "above"),
+        ("_without_remains", 're.sub(_WIDE, "\\\\g<0>\\0", line[0])', "line[0]"),
+    ],
     "008.5": [("_draw", ".write(run)", ".write(run), sum(map(ord, 9 * line.getvalue()))")],
     "009.2": [
         ("default_folder", "is_private and info.st_uid == os.geteuid() and usable", "usable"),
@@ -209,6 +222,10 @@ BROKEN = {
     "014.1": [("scrub_env", "in DROPPED_NAMES |", "in DROPPED_NAMES - kept |")],
     "014.2": [
         *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT"))
+    ],
+    "014.13": [
+        ("Session.plan", "{**default, **env, **own}", "{**env, **default, **own}"),
+        ("Session.plan", 'UNBUFFERED if request.mode == "background" else {}', "{}"),
     ],
     "014.3": [("scrub_env", 'not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))', "True")],
     "014.6": [
