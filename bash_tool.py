@@ -1795,7 +1795,8 @@ class Life:
         self.stops = 0
         if self._is_over():
             return self._move("over", "report")
-        self.has_stayed, self.attached = True, self._plan.ephemeral
+        self.has_stayed = True
+        self.attached = self._plan.ephemeral and not self.seen.has_left
         self._limit_s = self._limit_s if self._plan.background else inf
         return self._move("stay", "report")
 
@@ -1845,7 +1846,7 @@ class Command:
         """Returns when nothing of the command is left; True if nothing was at its report."""
         try:
             self.start()
-            now = monotonic()
+            now = self.life.started_s  # a stop may have come during the start
             while True:
                 while action := self.life.act(now, self.look()):
                     getattr(self, action)()
@@ -1944,8 +1945,8 @@ class Command:
     def end_output(self) -> None:
         """Takes in what the processes wrote before they were ended; names what still lives."""
         self.output.close_pipes()
-        names = list_processes(descendants())
-        if names or not SEES_TREE:
+        if not self.life.seen.childless or not SEES_TREE:
+            names = list_processes(descendants())
             self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
         if self.life.has_stayed:
             self.line.close_if_left()

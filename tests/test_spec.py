@@ -472,7 +472,7 @@ def test_the_line_in_the_file():
             assert not names & system, node.name
         if isinstance(node, (ast.Import, ast.ImportFrom)) and node.col_offset == 0 and node.lineno < line:
             modules = {name.name for name in node.names} if isinstance(node, ast.Import) else {node.module}
-            costly = {"json", "re", "threading", "dataclasses", "enum", "typing", "tempfile", "codecs", "asyncio"}
+            costly = {"json", "re", "threading", "dataclasses", "enum", "tempfile", "codecs", "asyncio"}
             assert not modules & costly, modules
 
 
