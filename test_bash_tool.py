@@ -1063,7 +1063,7 @@ def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_
     assert not [pid for pid in processes() if seconds.encode() in of_proc(pid, "cmdline") and alive(pid)]
 
 
-@clause("004.5", saboteur=("Life._is_asked", "now >= self._kill_s", "True"))
+@clause("004.5", saboteur=("Life._end", "now >= self._kill_s:", "True:"))
 @fewest
 @given(endless_in_each_way(), st.floats(0.3, 1.0), st.integers(0, 1))
 def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
@@ -1085,7 +1085,7 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
     assert seen and not [pid for pid in dwellers(folder) if alive(pid)]
 
 
-@clause("004.6", saboteur=("Life._is_asked", "self.seen.childless or", ""))
+@clause("004.6", saboteur=("Life._end", "self.seen.childless or", ""))
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
     with BashTool(profile=tiny(default=0.3, grace=60)) as tool:
@@ -2660,7 +2660,7 @@ def test_req_bash_015_2_an_exception_in_the_caller():
     at_whatever_moment()
 
 
-@clause("015.3", saboteur=("Life._is_asked", "self.stops > 1 or", ""))
+@clause("015.3", saboteur=("Life._end", "self.stops > 1", "False"))
 def test_req_bash_015_3_the_second_cancel_kills():
     with BashTool(profile=tiny(default=60, grace=60)) as tool:
         begun = time.monotonic()

@@ -348,7 +348,7 @@ def module_that_spares():
     return with_supervisors_that(spare, UNKILLABLE_S="0.3")
 
 
-@fault("t06", saboteur=("Life._kill", "self._kill_s + UNKILLABLE_S", "inf"))
+@fault("t06", saboteur=("Life._end", "self._kill_s + UNKILLABLE_S", "inf"))
 @needs_proc
 def test_t06_what_survives_kill_is_named():
     """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""

@@ -226,7 +226,7 @@ BROKEN = {
         ("scrub_env", "- kept -", "- kept - set(NON_INTERACTIVE) -"),
     ],
     "015.1": [("Life._drain", "if self.stops:", "if self.stops and now >= self.due_s:")],
-    "015.3": [("Life._is_asked", "self.stops > 1", "now >= self.started_s + self._plan.limit_s")],
+    "015.3": [("Life._end", "self.stops > 1", "now >= self.started_s + self._plan.limit_s")],
     "016.1": [("Exchange.receive", "live.take(0, (), final=True)", "pass")],
     "017.7": [{"without": ["--deny"]}],
     "017.8": [
