@@ -274,7 +274,11 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
 
 
 @clause(
-    "002.3", saboteur=("Command.end", ".terminate()", ".popen.kill()\nself.exited_s, self.childless = begun_s, True")
+    "002.3",
+    saboteur=[
+        ("Life._end", "self._asked_s", "self.seen = self.seen._replace(childless=True)\nself._asked_s"),
+        ("Command.end_output", "self.output.close_pipes()", "self.shell.popen.kill()\nself.output.close_pipes()"),
+    ],
 )
 @given(
     st.lists(
@@ -319,7 +323,7 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.format_seconds(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=("Command.facts", '"exit_code": code', '"exit_code": 124 if self.stop_status else code'))
+@clause("002.6", saboteur=("Command.describe", "exit_code=exit_code", "exit_code=124 if life.status else exit_code"))
 @fewest
 @given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
@@ -395,7 +399,7 @@ def test_req_bash_003_1_answers_at_once():
         assert text.endswith("1\n2\n3\n\n\n[background process completed]\n")
 
 
-@clause("003.2", saboteur=("Command.answer_as_job", "self.attached = self.plan.ephemeral", "pass"))
+@clause("003.2", saboteur=("Life._watch", "self.attached = plan.ephemeral or not plan.background", "pass"))
 def test_req_bash_003_2_outlives_the_host():
     def outlives(case):
         folder, end = case
@@ -461,7 +465,7 @@ def test_req_bash_003_5_completed(commands):
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process completed]\n"
 
 
-@clause("003.6", saboteur=("describe_end", '["exit_code"] - 128', '["exit_code"]'))
+@clause("003.6", saboteur=("describe_end", "code - 128", "code"))
 @needs_proc
 @fewest
 @given(st.lists(known_commands(codes=failures, pause_s=0.5), min_size=3, max_size=8))
@@ -743,7 +747,7 @@ def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
         stranger.wait()
 
 
-@clause("003.15", saboteur=("Command.report", "self.attached", "_kill_below()\nself.attached"))
+@clause("003.15", saboteur=("Command.report", "self.leftovers", "_kill_below()\nself.leftovers"))
 @needs_proc
 @fewest
 @given(leaving())
@@ -839,7 +843,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert job.kill() and not alive(job.pid)
 
 
-@clause("003.18", saboteur=("Exchange._run", '"no supervisor could be started: " + why', '""'))
+@clause("003.18", saboteur=("Exchange._try_supervisors", '"no supervisor could be started: " + why', '""'))
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
@@ -908,10 +912,7 @@ def test_req_bash_003_20_files_that_fail(fault):
                 assert "20000\n" in Path("elsewhere").read_text()
 
 
-@clause(
-    "003.21",
-    saboteur=("Command.watch", "stops and not (self.known_as_job and self.shell.popen.returncode < 0)", "stops"),
-)
+@clause("003.21", saboteur=("Life._watch", "self.known_as_job and code < 0", "False"))
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
@@ -1146,7 +1147,7 @@ ESCAPES = [
 ]
 
 
-@clause("004.4", saboteur=("Command.end", "_kill_below()", "pass"))
+@clause("004.4", saboteur=("Command.kill", "_kill_below()", "pass"))
 @needs_proc
 @fewest
 @given(st.permutations(list(enumerate(ESCAPES))), st.integers(0, 2), st.booleans(), st.booleans())
@@ -1170,7 +1171,7 @@ def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_
     assert not [pid for pid in processes() if seconds.encode() in of_proc(pid, "cmdline") and alive(pid)]
 
 
-@clause("004.5", saboteur=("Command.end", "monotonic() < begun_s + self.grace_s", "False"))
+@clause("004.5", saboteur=("Life._end", "now >= self._kill_s:", "True:"))
 @fewest
 @given(endless_in_each_way(), st.floats(0.3, 1.0), st.integers(0, 1))
 def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
@@ -1192,13 +1193,7 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
     assert seen and not [pid for pid in dwellers(folder) if alive(pid)]
 
 
-@clause(
-    "004.6",
-    saboteur=(
-        ("Command.end", "not self.childless and self.stops", "self.stops"),
-        ("Command.end", "not self.childless and monotonic", "monotonic"),
-    ),
-)
+@clause("004.6", saboteur=("Life._end", "self.seen.childless or", ""))
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
     with BashTool(profile=tiny(default=0.3, grace=60)) as tool:
@@ -1880,7 +1875,10 @@ def test_req_bash_007_4_system_errors(tmp_path):
     no_leak(lambda: [fails(*case) for case in cases])
 
 
-@clause("007.5", saboteur=("Exchange._run", 'failed("status_unknown", SUPERVISOR_KILLED)', 'Outcome("exited", 0)'))
+@clause(
+    "007.5",
+    saboteur=("Exchange._try_supervisors", 'failed("status_unknown", SUPERVISOR_KILLED)', 'Outcome("exited", 0)'),
+)
 @needs_proc
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_req_bash_007_5_a_lost_status_is_unknown(profile):
@@ -1913,7 +1911,7 @@ def test_req_bash_007_6_a_kill_that_is_not_ours(commands, deaf):
             assert (hint in text) == (known.code == 137)
 
 
-@clause("007.7", saboteur=("Command.facts", 'self.shell.why_unread() if status == "exited" else ""', '""'))
+@clause("007.7", saboteur=("Command.describe", 'self.shell.why_unread() if status == "exited" else ""', '""'))
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
@@ -2349,10 +2347,7 @@ def test_req_bash_010_2_the_size_is_true(writes):
     assert result.total_bytes == sum(size for size, _ in writes) and result.exit_code == 0
 
 
-@clause(
-    "010.3",
-    saboteur=("Exchange._give_back_or_close", "_engine.give_back", 'sys.modules.setdefault("leaked", []).append'),
-)
+@clause("010.3", saboteur=("Exchange._let_go", "_engine.give_back", 'sys.modules.setdefault("leaked", []).append'))
 def test_req_bash_010_3_nothing_stays():
     tool = BashTool(profile=tiny(default=0.1, grace=0.1, drain_idle_s=0.05))
 
@@ -2371,10 +2366,7 @@ def test_req_bash_010_3_nothing_stays():
 # ---- 011 A held pipe -----------------------------------------------------------------------------------------------
 
 
-@clause(
-    "011.1",
-    saboteur=("Command.drain", "min(quiet_s + self.plan.drain_idle_s, longest)", "quiet_s + self.plan.drain_idle_s"),
-)
+@clause("011.1", saboteur=("Life._drain", "min(quiet_s + plan.drain_idle_s, longest_s)", "quiet_s + plan.drain_idle_s"))
 @fewest
 @given(known_commands(), st.floats(0.5, 0.7), st.floats(0.0, 0.4))
 @example(Known("echo hi", merged="hi\n"), 0.5, 1.5)
@@ -2436,7 +2428,7 @@ def test_req_bash_011_3_goes_on_reading():
     assert eventually(lambda: (len(descriptors()), tasks()) <= (len(before[0]), before[1]))
 
 
-@clause("011.4", saboteur=("Command.drain", "not self.stops and not self.is_over()", "False"))
+@clause("011.4", saboteur=("Life._drain", "now >= self.due_s", "True"))
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
 
@@ -2476,7 +2468,7 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
         assert "kill -9 -" in tool.run(lasting("sleep 600"), mode="background").text
 
 
-@clause("011.6", saboteur=("Command.facts", "(self.leftovers)", "(self.leftovers)[:LEFTOVERS_NAMED]"))
+@clause("011.6", saboteur=("Command.describe", "(self.leftovers)", "(self.leftovers)[:LEFTOVERS_NAMED]"))
 @needs_proc
 @fewer
 @given(st.integers(0, 8), st.sampled_from(["default", "background"]))
@@ -3049,7 +3041,7 @@ def all_cancelled(commands, profile):
         return at_once(lambda n: tool.run(commands[n].text, timeout_s=60, cancel=tokens[n]), range(len(commands)))
 
 
-@clause("015.1", saboteur=("Command.turn", '"cancelled",', '"timed_out",'))
+@clause("015.1", saboteur=("Life.act", '"cancelled",', '"timed_out",'))
 @given(st.booleans())
 @settings(max_examples=4)
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
@@ -3127,7 +3119,7 @@ def test_req_bash_015_2_an_exception_in_the_caller():
     at_whatever_moment()
 
 
-@clause("015.3", saboteur=("Command.end", "and self.stops < 2 and", "and"))
+@clause("015.3", saboteur=("Life._end", "self.stops > 1", "False"))
 def test_req_bash_015_3_the_second_cancel_kills():
     with BashTool(profile=tiny(default=60, grace=60)) as tool:
         begun = time.monotonic()
@@ -3140,7 +3132,7 @@ def test_req_bash_015_3_the_second_cancel_kills():
         assert result.status == "timed_out" and time.monotonic() - begun < 30
 
 
-@clause("015.4", saboteur=("Exchange._run", 'if self._stops_wanted(): return Outcome("cancelled")', "pass"))
+@clause("015.4", saboteur=("Exchange._try_supervisors", 'if self._count_stops(): return Outcome("cancelled")', "pass"))
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     def with_a_token_that_is_cancelled():
         before, cancel = descriptors(), Cancel()
@@ -3621,7 +3613,12 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
 
 
 @clause(
-    "019.2", saboteur=("Exchange.answer", ".append(self)", ".append(self), [n.leave() for n in token._exchanges[:-1]]")
+    "019.2",
+    saboteur=(
+        "Exchange.perform",
+        ".append(self)",
+        ".append(self), [n._line and n._line.send_stops(9) for n in token._exchanges[:-1]]",
+    ),
 )
 @fewest
 @given(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
@@ -3690,7 +3687,7 @@ DYING_HOST = lasting("""
 """)
 
 
-@clause("020.1", saboteur=("Command.turn", "self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)", "pass"))
+@clause("020.1", saboteur=("Life.act", "self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)", "pass"))
 @needs_proc
 @fewest
 @given(st.lists(endless(), min_size=5, max_size=5), st.permutations(["KILL", "TERM", "exit", "segfault", "forked"]))
@@ -3715,7 +3712,7 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
     at_once(dies, list(zip(commands, deaths)))
 
 
-@clause("020.2", saboteur=("Command.report", "self.attached = self.plan.ephemeral", "pass"))
+@clause("020.2", saboteur=("Life._report", ", self.attached = True, self._plan.ephemeral", " = True"))
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
     in_host("""
@@ -5746,7 +5743,7 @@ def test_req_bash_028_15_says_what_was_not_kept(ends):
 # ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
 
 
-@clause("029.1", saboteur=("Exchange._take_answer", "self._ends_with_line = self._plan.ephemeral", "pass"))
+@clause("029.1", saboteur=("Exchange._ends_with_line", "self._plan.ephemeral", "False"))
 @needs_proc
 def test_req_bash_029_1_closing_leaves_nothing():
     def opened():
@@ -5785,7 +5782,7 @@ def test_req_bash_029_1_closing_leaves_nothing():
         assert all(map(alive, pids)) and client.end() == 0 and not any(map(alive, pids))
 
 
-@clause("029.2", saboteur=("Command.answer_as_job", "self.plan.ephemeral", "False"))
+@clause("029.2", saboteur=("Life._watch", "plan.ephemeral", "False"))
 @needs_proc
 @fewest
 @given(leaving())

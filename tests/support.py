@@ -148,7 +148,7 @@ def written(source, prefix, folder=None):
 
 # What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks". The note that each stop has
 # there would stand in most texts: test_row_21_a_kernel_that_refuses_a_subreaper asks for it.
-NO_NOTE = ("Command.end", "childless or not SEES_TREE", "childless")
+NO_NOTE = ("Command.end_output", "names or not SEES_TREE", "names")
 ABSENT_FEATURES = {
     "proc": [("PROC", "PROC = _own_proc()", "PROC: str | None = None"), NO_NOTE],
     "subreaper": [("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"), NO_NOTE],

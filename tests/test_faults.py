@@ -27,7 +27,7 @@ from tests.support import tiny, variant_module, warm_up, with_supervisors_that
 
 @fault(
     "an_exception_at",
-    saboteur=("Command.report", "self.line.abandoned or (self.line.closed and not self.known_as_job)", "False"),
+    saboteur=("Command.report", "self.line.abandoned or (self.line.has_left and not life.known_as_job)", "False"),
 )
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
@@ -101,7 +101,7 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
     assert time.monotonic() - begun < bash_tool.UNKILLABLE_S and not list(Path("s").iterdir())
 
 
-@fault("a_kept_job_without_a_thread", saboteur=("Exchange.wait_until_over", "self.waiter is None", "False"))
+@fault("a_kept_job_without_a_thread", saboteur=("Exchange.wait_until_over", "self._waiter is None", "False"))
 def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_left):
     """Where no thread can be started a kept job goes on all the same, and close() ends it without waiting for a
     thread."""
@@ -168,7 +168,10 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
 
 
-@fault("the_seconds_of_a_job-1", saboteur=("Command.facts", "(self.exited_s or monotonic()) - self.started_s", "0.5"))
+@fault(
+    "the_seconds_of_a_job-1",
+    saboteur=("Command.describe", "(life.seen.exited_s or monotonic()) - life.started_s", "0.5"),
+)
 @needs_proc
 def test_the_seconds_of_a_job_go_on_at_its_end():
     """A kept command has run since its shell began: while it runs, and then."""
@@ -345,7 +348,7 @@ def module_that_spares():
     return with_supervisors_that(spare, UNKILLABLE_S="0.3")
 
 
-@fault("t06", saboteur=("Command.end", "KILL_EVERY_S)", "KILL_EVERY_S)\nkill_until += 1"))
+@fault("t06", saboteur=("Life._end", "self._kill_s + UNKILLABLE_S", "inf"))
 @needs_proc
 def test_t06_what_survives_kill_is_named():
     """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
@@ -378,7 +381,7 @@ def test_what_a_job_left_and_nothing_can_kill_is_no_success():
         assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and job.kill()
 
 
-@fault("t08", saboteur=("Command.turn", ".turn(until)", ".turn(0.0)"))
+@fault("t08", saboteur=("Command.wait", ".turn(until)", ".turn(0.0)"))
 @needs_proc
 def test_t08_no_busy_waiting():
     """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""

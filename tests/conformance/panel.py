@@ -107,16 +107,16 @@ BROKEN = {
     "002.2": [{"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}, "said": [[r"slow \(30s", "slow (15min"]]}],
     "002.3": [
         (
-            ("Command.end", "self.shell.terminate()", "os.kill(self.shell.popen.pid, signal.SIGKILL)"),
-            ("Command.end", "self.shell.signal_group(signal.SIGKILL) _kill_below()", "pass"),
+            ("Command.ask", "_signal(pid, number)", "_signal(self.shell.popen.pid, signal.SIGKILL)"),
+            ("Command.terminate", "self.shell.terminate(self.life.steps.sent)", "_signal(self.shell.popen.pid, 9)"),
+            ("Command.kill", "self.shell.signal_group(signal.SIGKILL) _kill_below()", "pass"),
         )
     ],
     "002.4": [
         (
-            "Command.end",
-            "self.turn(begun_s + self.grace_s)",
-            "self.turn(begun_s + self.grace_s)\n"
-            "[self.output._close_pipe(n) for n in [*self.output.pipes] if self.exited_s]",
+            "Command.look",
+            "self.exited_s = monotonic()",
+            "self.exited_s = monotonic()\n[output._close_pipe(n) for n in [*output.pipes] if self.life.is_ending()]",
         )
     ],
     "003.1": wrong("LOOK_S", 0.1, 1),
@@ -146,8 +146,8 @@ BROKEN = {
     ],
     "004.4": [
         (
-            ("Command.end", "self.shell.terminate", "known = descendants()\nself.shell.terminate"),
-            ("Command.end", "_kill_below()", "[_signal(n, 9) for n in known]"),
+            ("Command.ask", "living, steps", "vars(self).setdefault('known', descendants())\nliving, steps"),
+            ("Command.kill", "_kill_below()", "[_signal(n, 9) for n in vars(self).get('known', ())]"),
         )
     ],
     "004.5": [
@@ -199,8 +199,8 @@ BROKEN = {
         {"at_end": "touch $TMPDIR/bash-tool-of-$(id -u)/output-0123456789ab.log"},
     ],
     "011.1": [
-        ("Command.drain", "max(self.output.last_s, self.exited_s)", "self.exited_s"),
-        ("Command.drain", "max(self.output.last_s, self.exited_s)", "self.output.last_s or self.exited_s"),
+        ("Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.exited_s"),
+        ("Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.heard_s or seen.exited_s"),
         *wrong("DRAIN_IDLE_S", 0.3, 1),
         *wrong("DRAIN_TOTAL_S", 1, 3),
     ],
@@ -268,9 +268,9 @@ BROKEN = {
     ],
     "014.11": [("_OWN_ASKPASS", "(?:.*/)?", ""), ("_OWN_ASKPASS", "ksshaskpass", ".*askpass.*")],
     "003.24": [("describe_end", "before_number or", "")],
-    "015.1": [("Command.drain", "not self.stops and", "")],
-    "015.3": [("Command.end", "self.stops < 2", "not self.runs_for(self.plan.limit_s)")],
-    "016.1": [("Exchange.next_answer", "live.take(0, (), final=True)", "pass")],
+    "015.1": [("Life._drain", "if self.stops:", "if self.stops and now >= self.due_s:")],
+    "015.3": [("Life._end", "self.stops > 1", "now >= self.started_s + self._plan.limit_s")],
+    "016.1": [("Exchange.receive", "live.take(0, (), final=True)", "pass")],
     "017.7": [{"without": ["--deny"]}],
     "017.8": [
         ("scrub_env", "& withheld", "& withheld and not group & kept"),
@@ -290,11 +290,11 @@ BROKEN = {
         )
     ],
     "020.1": [
-        ("Command.turn", "min(self.grace_s, HOST_LEFT_GRACE_S)", "HOST_LEFT_GRACE_S"),
+        ("Life.act", "min(self._grace_s, HOST_LEFT_GRACE_S)", "HOST_LEFT_GRACE_S"),
         *wrong("HOST_LEFT_GRACE_S", 0.3, 1.5),
-        ("Command.turn", ".closed:", ".closed and not self.exited_s:"),
+        ("Life.act", "seen.has_left and", "seen.has_left and seen.code is None and"),
     ],
-    "020.2": [("Command.stay", "monotonic() >= until", "self.supervisor.line.closed")],
+    "020.2": [("Life._stay", "now >= self._limit_s", "self.seen.has_left")],
     "021.3": [("TAIL_LINES", "TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "024.4": [("present", ".strip():", '.strip("\\ufeff \\t\\n"):')],
     "025.2": [{"said": [['"2024-11-05"', '"2024-11-06"']]}],
@@ -303,7 +303,9 @@ BROKEN = {
         ("_handle_request", '= None if method == "initialize" else', "="),
     ],
     "025.5": [("_handle_request", "token is not None", '"progressToken" in meta')],
-    "025.6": [*(("Command.facts", "(self.exited_s or monotonic())", end) for end in ("self.started_s", "monotonic()"))],
+    "025.6": [
+        *(("Command.describe", "(life.seen.exited_s or monotonic())", end) for end in ("life.started_s", "monotonic()"))
+    ],
     "025.7": [
         (
             "Server._work",
