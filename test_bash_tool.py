@@ -811,8 +811,9 @@ def test_req_bash_003_17_a_timeout_that_keeps():
                 pid, job = number_in(folder / "me"), tool.job(result.pid)
                 assert (result.status, result.is_error, result.exit_code) == ("running", False, None)
                 assert (result.pid, result.stdout, job.status) == (pid, known.early, "running")
-                said = "[command still running after 1s, as a job]\n<pid>%d</pid>\n<output_file>%s</output_file>"
-                assert result.text.startswith(said % (pid, job.output_file))
+                said = "[command still running after 1s, as a job]\n%s<pid>%d</pid>\n<output_file>%s</output_file>"
+                silent = "" if known.early else "[%s]\n" % bash_tool.NOTE_SILENT
+                assert result.text.startswith(said % (silent, pid, job.output_file))
                 assert job.wait(20) and job.exit_code == known.code
                 whole = Path(job.output_file).read_text()
             assert whole == known.merged + "".join(notes_in(job.output_file)) and len(notes_in(job.output_file)) == 1
