@@ -5331,13 +5331,14 @@ def test_req_bash_027_4_waiting_for_jobs():
 @needs_proc
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
-        command = "echo first; printf 'half '; sleep 0.7; echo line; printf '\\e[1mready\\e[0m on 80\\r\\n'; sleep 0.5; printf end"
+        command = "echo first; printf 'half '; sleep 0.7; echo line; "
+        command += "printf 'please wait ...\\r\\e[1mready\\e[0m on 80\\r\\n'; sleep 0.5; printf end"
         for job in (tool.job(tool.run(command, mode="background").pid), BashTool(state_dir="state").jobs()[-1]):
             if job.status == "running" and not Path("later").exists():
                 assert job.wait(0.1, until="half") is None and job.wait(20, until="half") == "half line"
                 Path("later").write_text("")
             assert job.wait(20, until="first") == "first"
-            assert job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
+            assert job.wait(20, until=re.compile(r"^ready on (\d+)$")) == "ready on 80"
             assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
             assert job.wait(20, until="completed") is None  # the note is no output
             assert job.wait(20, until="half line") == "half line"
