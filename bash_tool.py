@@ -4637,9 +4637,9 @@ class Job:
             lines = (part + data).split(b"\n")
             part = lines.pop() if data or not ended else b""
             for line in lines:
-                text = render(decode(line))
-                if wanted.search(text) and text:
-                    return text
+                for text in render(decode(line)).split("\n"):
+                    if wanted.search(text) and text:
+                        return text
             left_s = deadline - monotonic()
             if left_s <= (-SEARCH_S if data else 0.0) or (ended and not data):
                 return None

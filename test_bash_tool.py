@@ -811,8 +811,9 @@ def test_req_bash_003_17_a_timeout_that_keeps():
                 pid, job = number_in(folder / "me"), tool.job(result.pid)
                 assert (result.status, result.is_error, result.exit_code) == ("running", False, None)
                 assert (result.pid, result.stdout, job.status) == (pid, known.early, "running")
-                said = "[command still running after 1s, as a job]\n<pid>%d</pid>\n<output_file>%s</output_file>"
-                assert result.text.startswith(said % (pid, job.output_file))
+                said = "[command still running after 1s, as a job]\n%s<pid>%d</pid>\n<output_file>%s</output_file>"
+                silent = "" if known.early else "[%s]\n" % bash_tool.NOTE_SILENT
+                assert result.text.startswith(said % (silent, pid, job.output_file))
                 assert job.wait(20) and job.exit_code == known.code
                 whole = Path(job.output_file).read_text()
             assert whole == known.merged + "".join(notes_in(job.output_file)) and len(notes_in(job.output_file)) == 1
@@ -5329,13 +5330,14 @@ def test_req_bash_027_4_waiting_for_jobs():
 @needs_proc
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
-        command = "echo first; printf 'half '; sleep 0.7; echo line; printf '\\e[1mready\\e[0m on 80\\r\\n'; sleep 0.5; printf end"
+        command = "echo first; printf 'half '; sleep 0.7; echo line; "
+        command += "printf 'please wait ...\\r\\e[1mready\\e[0m on 80\\r\\n'; sleep 0.5; printf end"
         for job in (tool.job(tool.run(command, mode="background").pid), BashTool(state_dir="state").jobs()[-1]):
             if job.status == "running" and not Path("later").exists():
                 assert job.wait(0.1, until="half") is None and job.wait(20, until="half") == "half line"
                 Path("later").write_text("")
             assert job.wait(20, until="first") == "first"
-            assert job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
+            assert job.wait(20, until=re.compile(r"^ready on (\d+)$")) == "ready on 80"
             assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
             assert job.wait(20, until="completed") is None  # the note is no output
             assert job.wait(20, until="half line") == "half line"

@@ -1103,7 +1103,7 @@ def test_row_21_a_kernel_that_lacks_something():
 
 def test_row_21_a_kernel_that_refuses_a_subreaper():
     """After a stop the answer says that what left the process group was not looked for."""
-    with Host("say(BashTool(profile=row(0.5, 0.2)).run('sleep 9').notes)", wrap=refusing("subreaper")) as host:
+    with Host("say(BashTool(profile=row(0.5, 0.2)).run('echo on; sleep 9').notes)", wrap=refusing("subreaper")) as host:
         blind = "what the command started outside its process group may still run: it could not be looked for"
         assert host.hear() == [blind]
 

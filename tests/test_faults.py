@@ -355,7 +355,7 @@ def test_t06_what_survives_kill_is_named():
     module = module_that_spares()
     with module.BashTool(profile=tiny(module=module)) as tool:
         begun = time.monotonic()
-        result = tool.run(lasting("setsid sleep 600.0625 & echo $! > child; wait"))
+        result = tool.run(lasting("echo on; setsid sleep 600.0625 & echo $! > child; wait"))
         pid = number_in("child")
         assert result.notes == (lasting('could not be killed: pid %d "sleep 600.0625"') % pid,)
         assert alive(pid) and time.monotonic() - begun < 20
@@ -658,8 +658,8 @@ def test_t49_signals_of_the_host():
         tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.5))
         print(tool.run("yes | head -n 1; echo ${PIPESTATUS[0]}").text.split())
         begun = time.monotonic()
-        print(tool.run("sleep 600", timeout_s=0.2).text, time.monotonic() - begun < 10)
+        print(tool.run("echo on; sleep 600", timeout_s=0.2).text, time.monotonic() - begun < 10)
         print(signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGTERM, signal.SIGALRM})
     """
     )
-    assert printed == "['y', '141']\n[command timed out after 0.2s]\n%s\n True\nTrue\n" % LONGER_MODES
+    assert printed == "['y', '141']\n[command timed out after 0.2s]\n%s\non\n True\nTrue\n" % LONGER_MODES
