@@ -283,7 +283,7 @@ SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command e
 NOTE_WITHHELD = "not passed to commands{why}: {names}"
 LOOKS_SECRET = ", because it looks secret"
 NOTE_LEFT_OUT = "too large to carry over to the next command: {names}"
-NOTE_NOT_KEPT = "the working directory and the exported variables that this command ended with were not kept"
+NOTE_NOT_KEPT = "this command's working directory and exported variables were not kept"
 NOTE_DROPPED = (
     "with what the last command had exported no shell starts: "
     "this command started in the directory and with the variables from before it"
@@ -589,7 +589,8 @@ def remove_files(output: str) -> None:
 
 
 def _create(path: str, flags: int) -> int:
-    """A descriptor of a new file that is this user's alone. Raises OSError."""
+    """A descriptor of a new file that is this user's alone. Raises OSError. Upholds
+    REQ-BASH-009.9."""
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with suppress(OSError):  # a file system without modes
         os.fchmod(fd, 0o600)  # the umask may have taken more away
@@ -3768,14 +3769,14 @@ def _unquoted(line: re.Match[bytes]) -> bytes:
 
 
 def next_start(
-    carried: bytes, first: Mapping[bytes, bytes]
+    carried: bytes, first: Mapping[bytes, bytes], most: int
 ) -> tuple[Start, list[bytes]] | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
     `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that execve(2)
-    would refuse, which are left out, the largest of all first. None where the shell did not write
-    all of it. The first environment decides on NOT_CARRIED, and on names that are no identifiers:
-    bash passes these on, and does not list them. Upholds REQ-BASH-028.1, 028.3, 028.11 and
-    028.13."""
+    would refuse, the largest, which are left out. `most`: of what it takes, as sysconf(3) has it.
+    None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
+    on names that are no identifiers: bash passes these on, and does not list them. Upholds
+    REQ-BASH-028.1, 028.3, 028.11 and 028.13."""
     lines, *rest = carried.split(b"\0")
     if len(rest) != 2 or rest[1]:
         return None
@@ -3786,7 +3787,7 @@ def next_start(
             env[name] = value
     # musl tells less than Linux takes. VARIABLE_BYTES are left for the arguments of programs. A
     # size is that of the string, with `=` and NUL; a pointer goes with it.
-    room = min(max(os.sysconf("SC_ARG_MAX"), 2 * VARIABLE_BYTES), EXEC_BYTES) - VARIABLE_BYTES
+    room = min(max(most, 2 * VARIABLE_BYTES), EXEC_BYTES) - VARIABLE_BYTES
     left_out = []
     for size, name in sorted((len(name) + len(env[name]) + 2, name) for name in env):
         room -= size + 8
@@ -5074,7 +5075,8 @@ class Session:
                 self._dropped = [NOTE_DROPPED]
         elif answer.duration_s:  # else nothing was run
             notes, self._dropped = self._dropped, []
-            taken = next_start(answer.carried, self.first.env)
+            most = os.sysconf("SC_ARG_MAX")
+            taken = next_start(answer.carried, self.first.env, most)
             if taken is None:
                 notes += [NOTE_NOT_KEPT] * self._was_kept
             elif answer.carried != starts[1].carried:  # else its environment is not sent again

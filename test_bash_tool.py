@@ -83,7 +83,7 @@ def some_bytes(pieces, most):
 # ---- 001 Command execution -----------------------------------------------------------------------------------------
 
 
-@clause("001.1", saboteur=("_EVALUATE", '\\"$BASH_EXECUTION_STRING\\"', "$BASH_EXECUTION_STRING"))
+@clause("001.1", saboteur=("_EVALUATE", '-- "$BASH_EXECUTION_STRING\\"', "-- $BASH_EXECUTION_STRING"))
 @given(
     st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff"))
     | printable.map(lambda text: "printf %%s %s; exit %d" % (shlex.quote(text), len(text)))
