@@ -912,7 +912,7 @@ class Outcome(NamedTuple):
     problem: str = ""  # why the file with the output is incomplete or missing
     capped: bool = False  # whether that file ends at its greatest size
     unlocked: bool = False  # the record of the job could not be locked
-    carried: bytes | None = b""  # what the shell wrote down; None: it did not read its text
+    carried: bytes = b""  # what the shell wrote down at its end
     pid: int | None = None  # of a job, as what follows
     command: str = ""
     created: float = 0.0  # its beginning, on the wall clock
@@ -1444,13 +1444,10 @@ class Shell:
         shell, how = shorten(self._plan.shell[0]), name or "exit code %d" % code
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
-    def carried(self) -> bytes | None:
-        """What the shell has written behind its text: nothing while it runs, and if a signal has
-        ended it. None if it has ended before it had read its text. Upholds REQ-BASH-028.2."""
-        code = self.popen.returncode
-        if code is not None and self.why_unread():
-            return None
-        if not self._carries or code is None or code < 0:
+    def carried(self) -> bytes:
+        """What the shell has written behind its text, unless a signal has ended it. Upholds
+        REQ-BASH-028.2."""
+        if not self._carries or (self.popen.returncode or 0) < 0:
             return b""
         data = os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
         if self.scratch:  # which is removed: the next command starts where this one should have
@@ -4059,34 +4056,29 @@ class Engine:
         Upholds REQ-BASH-015.6."""
         for _ in _tries(stops_wanted):
             with self.lock:
-                line = self._borrow()
-            if line is not None:
-                return line
-        raise NotRun("the fork server does not take the request")
-
-    def _borrow(self) -> HostEnd | None:
-        user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
-        ids = user, self.confinement
-        if ids != self._ids:
-            self.give_up()
-        while self._idle:  # after a change of user all of these are closed
-            line = self._idle.pop()  # the latest first, so that the others end
-            if ids == self._ids and not _has_ended(line.socket):
-                return line
-            line.socket.close()
-        self._ids = ids
-        if self._control is None or _has_ended(self._control):
-            self.give_up()
-            self._control = self._start_server()
-            self._control.setblocking(False)  # gevent's recv waits even with MSG_DONTWAIT
-        ours, theirs = self._socketpair()
-        with theirs:  # the fork server does not reply: the supervisor will say `hello`
-            try:
-                socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
-            except BlockingIOError:
+                user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
+                ids = user, self.confinement
+                if ids != self._ids:
+                    self.give_up()
+                while self._idle:  # after a change of user all of these are closed
+                    line = self._idle.pop()  # the latest first, so that the others end
+                    if ids == self._ids and not _has_ended(line.socket):
+                        return line
+                    line.socket.close()
+                self._ids = ids
+                if self._control is None or _has_ended(self._control):
+                    self.give_up()
+                    self._control = self._start_server()
+                    self._control.setblocking(
+                        False
+                    )  # gevent's recv waits even with MSG_DONTWAIT
+                ours, theirs = self._socketpair()
+                # The fork server does not reply: the supervisor will say `hello`.
+                with theirs, suppress(BlockingIOError):
+                    socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
+                    return HostEnd(ours)
                 ours.close()
-                return None
-        return HostEnd(ours)
+        raise NotRun("the fork server does not take the request")
 
     def _start_server(self) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
@@ -5069,8 +5061,10 @@ class Session:
         """Takes over what a command that began with `start` has ended with; returns the notes of
         its answer on that. Upholds REQ-BASH-028.5, 028.13, 028.14 and 028.15."""
         notes: list[str] = []
-        if answer.carried is None or answer.reason == TOO_LARGE:
-            if start is starts[1] is not self.first:
+        if answer.error == "spawn_failed":
+            # A shell has ended without reading its text, or could not begin for its environment.
+            is_faulty = answer.duration_s or answer.reason == TOO_LARGE
+            if is_faulty and start is starts[1] is not self.first:
                 starts[:] = self.first, starts[0]
                 self._dropped = [NOTE_DROPPED]
         elif answer.duration_s:  # else nothing was run
@@ -5108,7 +5102,7 @@ class Session:
             if answer.unlocked:
                 notes += self._unlocked
                 self._unlocked = []
-            if plan.carries or (answer.carried is None and not request.env):
+            if plan.carries or (answer.error == "spawn_failed" and not request.env):
                 notes += self._take_over(answer, start, starts)
             job = self._jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
