@@ -283,7 +283,7 @@ SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command e
 NOTE_WITHHELD = "not passed to commands{why}: {names}"
 LOOKS_SECRET = ", because it looks secret"
 NOTE_LEFT_OUT = "too large to carry over to the next command: {names}"
-NOTE_NOT_KEPT = "the working directory and the exported variables that this command ended with were not kept"
+NOTE_NOT_KEPT = "this command's working directory and exported variables were not kept"
 NOTE_DROPPED = (
     "with what the last command had exported no shell starts: "
     "this command started in the directory and with the variables from before it"
@@ -589,7 +589,8 @@ def remove_files(output: str) -> None:
 
 
 def _create(path: str, flags: int) -> int:
-    """A descriptor of a new file that is this user's alone. Raises OSError."""
+    """A descriptor of a new file that is this user's alone. Raises OSError. Upholds
+    REQ-BASH-009.9."""
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with suppress(OSError):  # a file system without modes
         os.fchmod(fd, 0o600)  # the umask may have taken more away
@@ -911,7 +912,7 @@ class Outcome(NamedTuple):
     problem: str = ""  # why the file with the output is incomplete or missing
     capped: bool = False  # whether that file ends at its greatest size
     unlocked: bool = False  # the record of the job could not be locked
-    carried: bytes | None = b""  # what the shell wrote down; None: it did not read its text
+    carried: bytes = b""  # what the shell wrote down at its end
     pid: int | None = None  # of a job, as what follows
     command: str = ""
     created: float = 0.0  # its beginning, on the wall clock
@@ -1443,13 +1444,10 @@ class Shell:
         shell, how = shorten(self._plan.shell[0]), name or "exit code %d" % code
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
-    def carried(self) -> bytes | None:
-        """What the shell has written behind its text: nothing while it runs, and if a signal has
-        ended it. None if it has ended before it had read its text. Upholds REQ-BASH-028.2."""
-        code = self.popen.returncode
-        if code is not None and self.why_unread():
-            return None
-        if not self._carries or code is None or code < 0:
+    def carried(self) -> bytes:
+        """What the shell has written behind its text, unless a signal has ended it. Upholds
+        REQ-BASH-028.2."""
+        if not self._carries or (self.popen.returncode or 0) < 0:
             return b""
         data = os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
         if self.scratch:  # which is removed: the next command starts where this one should have
@@ -3770,14 +3768,14 @@ def _unquoted(line: re.Match[bytes]) -> bytes:
 
 
 def next_start(
-    carried: bytes, first: Mapping[bytes, bytes]
+    carried: bytes, first: Mapping[bytes, bytes], most: int
 ) -> tuple[Start, list[bytes]] | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
     `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that execve(2)
-    would refuse, which are left out, the largest of all first. None where the shell did not write
-    all of it. The first environment decides on NOT_CARRIED, and on names that are no identifiers:
-    bash passes these on, and does not list them. Upholds REQ-BASH-028.1, 028.3, 028.11 and
-    028.13."""
+    would refuse, the largest, which are left out. `most`: of what it takes, as sysconf(3) has it.
+    None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
+    on names that are no identifiers: bash passes these on, and does not list them. Upholds
+    REQ-BASH-028.1, 028.3, 028.11 and 028.13."""
     lines, *rest = carried.split(b"\0")
     if len(rest) != 2 or rest[1]:
         return None
@@ -3788,7 +3786,7 @@ def next_start(
             env[name] = value
     # musl tells less than Linux takes. VARIABLE_BYTES are left for the arguments of programs. A
     # size is that of the string, with `=` and NUL; a pointer goes with it.
-    room = min(max(os.sysconf("SC_ARG_MAX"), 2 * VARIABLE_BYTES), EXEC_BYTES) - VARIABLE_BYTES
+    room = min(max(most, 2 * VARIABLE_BYTES), EXEC_BYTES) - VARIABLE_BYTES
     left_out = []
     for size, name in sorted((len(name) + len(env[name]) + 2, name) for name in env):
         room -= size + 8
@@ -4060,34 +4058,29 @@ class Engine:
         Upholds REQ-BASH-015.6."""
         for _ in _tries(stops_wanted):
             with self.lock:
-                line = self._borrow()
-            if line is not None:
-                return line
-        raise NotRun("the fork server does not take the request")
-
-    def _borrow(self) -> HostEnd | None:
-        user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
-        ids = user, self.confinement
-        if ids != self._ids:
-            self.give_up()
-        while self._idle:  # after a change of user all of these are closed
-            line = self._idle.pop()  # the latest first, so that the others end
-            if ids == self._ids and not _has_ended(line.socket):
-                return line
-            line.socket.close()
-        self._ids = ids
-        if self._control is None or _has_ended(self._control):
-            self.give_up()
-            self._control = self._start_server()
-            self._control.setblocking(False)  # gevent's recv waits even with MSG_DONTWAIT
-        ours, theirs = self._socketpair()
-        with theirs:  # the fork server does not reply: the supervisor will say `hello`
-            try:
-                socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
-            except BlockingIOError:
+                user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
+                ids = user, self.confinement
+                if ids != self._ids:
+                    self.give_up()
+                while self._idle:  # after a change of user all of these are closed
+                    line = self._idle.pop()  # the latest first, so that the others end
+                    if ids == self._ids and not _has_ended(line.socket):
+                        return line
+                    line.socket.close()
+                self._ids = ids
+                if self._control is None or _has_ended(self._control):
+                    self.give_up()
+                    self._control = self._start_server()
+                    self._control.setblocking(
+                        False
+                    )  # gevent's recv waits even with MSG_DONTWAIT
+                ours, theirs = self._socketpair()
+                # The fork server does not reply: the supervisor will say `hello`.
+                with theirs, suppress(BlockingIOError):
+                    socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
+                    return HostEnd(ours)
                 ours.close()
-                return None
-        return HostEnd(ours)
+        raise NotRun("the fork server does not take the request")
 
     def _start_server(self) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
@@ -5070,13 +5063,16 @@ class Session:
         """Takes over what a command that began with `start` has ended with; returns the notes of
         its answer on that. Upholds REQ-BASH-028.5, 028.13, 028.14 and 028.15."""
         notes: list[str] = []
-        if answer.carried is None or answer.reason == TOO_LARGE:
-            if start is starts[1] is not self.first:
+        if answer.error == "spawn_failed":
+            # A shell has ended without reading its text, or could not begin for its environment.
+            is_faulty = answer.duration_s or answer.reason == TOO_LARGE
+            if is_faulty and start is starts[1] is not self.first:
                 starts[:] = self.first, starts[0]
                 self._dropped = [NOTE_DROPPED]
         elif answer.duration_s:  # else nothing was run
             notes, self._dropped = self._dropped, []
-            taken = next_start(answer.carried, self.first.env)
+            most = os.sysconf("SC_ARG_MAX")
+            taken = next_start(answer.carried, self.first.env, most)
             if taken is None:
                 notes += [NOTE_NOT_KEPT] * self._was_kept
             elif answer.carried != starts[1].carried:  # else its environment is not sent again
@@ -5108,7 +5104,7 @@ class Session:
             if answer.unlocked:
                 notes += self._unlocked
                 self._unlocked = []
-            if plan.carries or (answer.carried is None and not request.env):
+            if plan.carries or (answer.error == "spawn_failed" and not request.env):
                 notes += self._take_over(answer, start, starts)
             job = self._jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode, notes=notes)

@@ -911,7 +911,7 @@ def names_of_its_own(q):
     q.wire.cancel(number)
 
 
-@asks("013.1", "013.2")
+@asks("013.1", "013.2", "013.4")
 def the_directory_is_gone(q):
     gone = q.folder / "gone\n\u202eé"
     gone.mkdir()
@@ -927,10 +927,14 @@ def the_directory_is_gone(q):
     q.that(reply.text.startswith(note[:-1]), note, reply.text)
     kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
     q.equal((kept / "made").read_text(), "x\n", "the file in the scratch folder:")
-    q.that(re.fullmatch(r"scratch-[0-9a-f]{12}", kept.name) and kept.parent == q.state(), "a name as 4.9 has it", kept)
+    named = kept.name == "scratch" and re.fullmatch(r"scratch-[0-9a-f]{12}", kept.parent.name)
+    q.that(named and kept.parent.parent == q.state(), "a name as 4.9 has it", kept)
     folder = wire.call("pwd").text.split("\n")[-2]
     q.that(not Path(folder).exists(), "a scratch folder with nothing in it is removed", "%s is there" % folder)
-    shutil.rmtree(kept, ignore_errors=True)
+    shutil.rmtree(kept.parent, ignore_errors=True)
+    *_, above, listed, mode, folder = wire.call("cd ..; dirname $PWD; ls -A; stat -c %a .; pwd").text.split("\n")[:-1]
+    q.equal([Path(above), listed, mode], [q.state(), "scratch", "700"], "the folder above, and what is in the parent:")
+    q.that(not Path(folder).exists(), "the parent goes with its folder", "%s is there" % folder)
     folder = wire.call("sleep 600 >/dev/null 2>&1 & pwd").text.split("\n")[-2]
     q.that(not Path(folder).exists(), "an empty one is removed though a process lives in it", "%s is there" % folder)
     reply = wire.call("echo x > made; sleep 600 >/dev/null 2>&1 & echo $! > '%s/child' # A_TOKEN" % q.folder)
@@ -939,7 +943,7 @@ def the_directory_is_gone(q):
     os.kill(q.number("child"), signal.SIGKILL)
     kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
     q.that((kept / "made").exists(), "a scratch folder with the file, though a process lives in it", kept)
-    shutil.rmtree(kept, ignore_errors=True)
+    shutil.rmtree(kept.parent, ignore_errors=True)
     gone.write_text("")
     q.says("echo on", note.replace("No such file or directory", "Not a directory") + "on\n", wire=wire)
     (q.folder / "no-folder").write_text("")

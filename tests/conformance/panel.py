@@ -219,6 +219,7 @@ BROKEN = {
         ("Shell.start", "(FileNotFoundError, NotADirectoryError)", "FileNotFoundError"),
         ("Shell.start", "make_printable", "os.fsdecode"),
     ],
+    "013.4": [("Shell.clear_scratch", "os.rmdir(os.path.dirname(self.scratch))", "pass")],
     "014.1": [("scrub_env", "in DROPPED_NAMES |", "in DROPPED_NAMES - kept |")],
     "014.2": [
         *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT"))
