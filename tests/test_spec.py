@@ -337,7 +337,7 @@ def test_spec_environment_and_patterns():
     assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and bash_tool._REMOTE_NAME.count("|") == 3
     assert fenced("groups") == [("", "\n".join(bash_tool.ENV_GROUPS))]
     patterns = dict(fenced("pattern"))
-    assert len(patterns) == 8
+    assert len(patterns) == 9
     del patterns["TOKEN"]  # by it reads the twin of the renderer, which has patterns of its own
     for name, lines in patterns.items():
         pattern = getattr(bash_tool, "_" + name)
