@@ -3711,7 +3711,7 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
     at_once(dies, list(zip(commands, deaths)))
 
 
-@clause("020.2", saboteur=("Life._report", ", self.attached = True, self._plan.ephemeral", " = True"))
+@clause("020.2", saboteur=("Life._report", "self._plan.ephemeral", "self.attached"))
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
     in_host("""
