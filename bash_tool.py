@@ -4071,9 +4071,8 @@ class Engine:
                 if self._control is None or _has_ended(self._control):
                     self.give_up()
                     self._control = self._start_server()
-                    self._control.setblocking(
-                        False
-                    )  # gevent's recv waits even with MSG_DONTWAIT
+                    # gevent's recv waits even with MSG_DONTWAIT.
+                    self._control.setblocking(False)
                 ours, theirs = self._socketpair()
                 # The fork server does not reply: the supervisor will say `hello`.
                 with theirs, suppress(BlockingIOError):
