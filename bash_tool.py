@@ -817,8 +817,8 @@ def _reap() -> tuple[dict[int, int], bool]:
 
 
 def _command_line(pid: int) -> str:
-    """The arguments of a process; empty of one that is just ending. The kernel frees the memory of a
-    process, and the arguments in it, before its files and its number (do_exit in kernel/exit.c,
+    """The arguments of a process; empty of one that is just ending. The kernel frees the memory of
+    a process, and the arguments in it, before its files and its number (do_exit in kernel/exit.c,
     proc_pid_cmdline(5))."""
     text = decode(_of_process(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" "))
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
@@ -3541,7 +3541,8 @@ SECRET_RULES = (
         r"|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}"
         r"|dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}"
         r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"
-        r"|(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}"
+        r"|(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}"
+        r"|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}"
         r"|(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}"
         r"|(?:bot)?[0-9]{8,10}:AA[\w-]{33})",
         True,
@@ -3613,7 +3614,8 @@ _UNAUTHENTICATED = (
 # Colours that are forced where no terminal is, by any program's variable.
 _FORCED_COLOUR = (
     r"(?i)(?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?"
-    r"(?:(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)|(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))"
+    r"(?:(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)"
+    r"|(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))"
 )
 # A helper that answers git by itself, and opens no dialog.
 _OWN_ASKPASS = (
@@ -3657,7 +3659,7 @@ def scrub_env(
     environ: Mapping[str, str], keep: Sequence[str] = (), drop: Sequence[str] = ()
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The environment without secrets, forced colours and what would switch the shell itself, with
-    the non-interactive defaults over what is there; and the names that were withheld, each with why.
+    the non-interactive defaults over what is there; and the withheld names, each with why.
 
     `keep` and `drop` are names, or globs of names: of variables that pass although they look
     secret, and of those that are withheld whatever they look like. A name in `keep`, other than a

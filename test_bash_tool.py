@@ -2489,7 +2489,6 @@ def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
 @clause("011.7", saboteur=("list_processes", "if line:", "if True:"))
 @needs_proc
 def test_req_bash_011_7_what_is_ending_is_not_named():
-    """Of commands that end about when the answer is due."""
     tool = BashTool(profile=tiny(default=20, drain_idle_s=0.1))
 
     def run(n):

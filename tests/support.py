@@ -1041,7 +1041,7 @@ def content(path, within_s=PATIENCE_S):
 
 def stop_in(text):
     """The command by which a note says that a leftover is ended."""
-    found = re.search(r"; to stop: (kill -9( -?\d+)+)", text)
+    found = re.search(r"; to stop: (kill -TERM( -?\d+)+)", text)
     assert found, text
     return found.group(1)
 

@@ -40,7 +40,7 @@ NOT_DRAWN = {
     "014.13 017.14 025.1 025.9 025.19 025.23 026.1 026.2 028.3 028.8",
     "a bound of time, memory or number, met by the worst case that is known": "003.16 008.5 009.5 009.6 010.1 010.3 024.3 025.14 "
     "025.15 025.18",
-    "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 012.4 014.2 014.7 019.1 019.3 020.2 020.3 "
+    "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 011.7 012.4 014.2 014.7 019.1 019.3 020.2 020.3 "
     "025.16",
     "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 017.9 025.8 025.11 "
     "025.22 027.1 027.2 027.3 027.6 028.11 029.3",

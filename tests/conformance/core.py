@@ -1006,10 +1006,8 @@ def nothing_bends_the_shell(q):
 def nothing_asks_pages_or_paints(q):
     ((_, table),) = fenced("environment")
     expected = dict(pair.split("=", 1) for pair in table.split())
-    for env in (
-        dict(dict.fromkeys(expected, "less"), GIT_ASKPASS="ssh-askpass"),
-        dict.fromkeys(expected),
-    ):  # over what is there, and where nothing is
+    there, lacking = dict(dict.fromkeys(expected, "less"), GIT_ASKPASS="ssh-askpass"), dict.fromkeys(expected)
+    for env in (there, lacking):
         got, _ = environment_of(q, q.server("--keep-env", "*PAGER", env=env))
         known = {*q.env, *expected, "PWD", "OLDPWD", "SHLVL", "_", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_PROFILE"}
         q.equal(sorted(set(got) - known), [], "variables of another kind that are set:")
