@@ -45,9 +45,11 @@ class Watched(bash_tool.Life):
     """A life whose moves are written down."""
 
     moves = set()
+    endings = 0  # how often it began to end
 
     def _move(self, phase, action=""):
         self.moves.add((self.phase, phase))
+        self.endings += phase == "end"
         return super()._move(phase, action)
 
 
@@ -61,8 +63,10 @@ class History(RuleBasedStateMachine):
         grace_s=st.sampled_from([15.0, 15.0, 0.3, 0.0]),
         sees_tree=st.sampled_from([True, True, False]),
         outsider=st.booleans(),
+        others=st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.booleans()), max_size=3),
+        moments=st.integers(0, 2),
     )
-    def begin(self, kind, ephemeral, grace_s, sees_tree, outsider):
+    def begin(self, kind, ephemeral, grace_s, sees_tree, outsider, others, moments):
         self.plan = PLAN._replace(ephemeral=ephemeral, grace_s=grace_s, **PLANS[kind])
         self.has_steps = sees_tree and grace_s > 0
         self.outsider = outsider  # another process holds the output
@@ -76,8 +80,12 @@ class History(RuleBasedStateMachine):
         self.status, self.limit_s = "", self.plan.limit_s
         self.is_job, self.attached, self.steps_allowed = self.plan.background, True, True
         self.begun_s = self.kill_from_s = inf  # of the end
-        self.at_begin, self.asked_bytes, self.alone_s = 0, 0, inf
+        self.endings, self.at_begin, self.asked_bytes, self.alone_s = 0, 0, 0, inf
+        for other, slow in others:
+            self.appears(other, 0, slow)
         self.turn()
+        for _ in range(moments):
+            self.the_time_comes()
 
     # What happens
 
@@ -90,69 +98,75 @@ class History(RuleBasedStateMachine):
     @rule(code=st.sampled_from([0, 3, -9]))
     @precondition(lambda self: 1 in self.living)
     def the_shell_exits(self, code):
-        self.ends(1, code)
+        self.end(1, code)
         self.turn()
 
     @rule(kind=st.sampled_from(sorted(KINDS)), above=st.integers(0), slow=st.booleans())
     @precondition(lambda self: self.living)
     def a_process_appears(self, kind, above, slow):
-        pid = next(self.numbers)
-        self.known[pid] = self.living[pid] = kind
-        self.parents[pid] = sorted(self.living)[above % (len(self.living) - 1)]
-        self.slow |= {pid} if slow else set()
+        self.appears(kind, above, slow)
         self.turn()
 
     @rule(which=st.integers(0))
     @precondition(lambda self: self.living)
     def a_process_ends(self, which):
-        self.ends(sorted(self.living)[which % len(self.living)])
+        self.end(sorted(self.living)[which % len(self.living)])
         self.turn()
 
     @rule()
+    @precondition(lambda self: self.outsider)
     def the_outsider_lets_go(self):
         self.outsider = False
         self.turn()
 
-    @rule(count=st.sampled_from([1, 1, 2]))
-    def stop(self, count):
-        self.facts["stops"] += count
-        if self.life.phase != "over" and (self.attached or self.is_job):
-            self.accepted += count
-            self.status = self.status or "cancelled"
+    @rule(what=st.sampled_from(["stop", "stop", "stop twice", "kill_job", "leave", "leave"]))
+    def somebody_ends_it(self, what):
+        before, is_over = self.life.phase, self.life.phase == "over"
+        if what == "leave" and not self.facts["has_left"]:
+            self.facts["has_left"] = True
+            if self.attached and not is_over:
+                self.attached = self.steps_allowed = False
+                self.plan = self.plan._replace(grace_s=min(self.plan.grace_s, HOST_LEFT_GRACE_S))
+                self.kill_from_s = min(self.kill_from_s, self.now + self.plan.grace_s)
+                if not self.accepted:
+                    self.accepted, self.status = 1, self.status or "cancelled"
+            else:
+                self.turn()
+                assert self.life.phase in (before, "over"), "a host that left ended what goes on without it"
+        elif what == "kill_job":
+            self.facts["kills"] += 1
+            if self.is_job:
+                self.accepted, self.steps_allowed = self.accepted + 1, False
+        elif what != "leave":
+            count = 2 if what == "stop twice" else 1
+            self.facts["stops"] += count
+            if not is_over and (self.attached or self.is_job):
+                self.accepted += count
+                self.status = self.status or "cancelled"
         self.turn()
 
     @rule()
-    def kill_job(self):
-        self.facts["kills"] += 1
-        if self.is_job:
-            self.accepted, self.steps_allowed = self.accepted + 1, False
+    @precondition(lambda self: self.life.phase != "over")
+    def the_time_comes(self):
+        self.now = min(self.life.due_s, self.now + 1e5)
         self.turn()
 
-    @rule()
-    @precondition(lambda self: not self.facts["has_left"])
-    def the_host_leaves(self):
-        self.facts["has_left"], phase = True, self.life.phase
-        if self.attached and phase != "over":
-            self.attached = self.steps_allowed = False
-            self.plan = self.plan._replace(grace_s=min(self.plan.grace_s, HOST_LEFT_GRACE_S))
-            self.kill_from_s = min(self.kill_from_s, self.now + self.plan.grace_s)
-            if not self.accepted:
-                self.accepted, self.status = 1, self.status or "cancelled"
-            self.turn()
-            assert self.life.phase in ("end", "stay", "over")
-        else:
-            self.turn()
-            assert self.life.phase == phase or phase == "over"
-
-    @rule(part=st.sampled_from([1.0, 1.0, 1.0, 0.5, 0.01]))
-    def time_passes(self, part):
-        due_s = min(self.life.due_s, self.now + 1e5)
-        self.now = due_s if part == 1 else min(self.now + part * (due_s - self.now), nextafter(due_s, 0))
+    @rule(part=st.sampled_from([0.5, 0.01]))
+    @precondition(lambda self: self.life.phase != "over")
+    def a_while_passes(self, part):
+        wait_s = min(self.life.due_s - self.now, 1e5)
+        self.now = min(self.now + part * wait_s, nextafter(self.life.due_s, 0))
         self.turn()
 
     # What the loop of Command does
 
-    def ends(self, pid, code=0):
+    def appears(self, kind, above, slow):
+        pid = next(self.numbers)
+        self.parents[pid] = sorted(self.living)[above % len(self.living)]
+        self.known[pid] = self.living[pid] = kind
+        self.slow |= {pid} if slow else set()
+
+    def end(self, pid, code=0):
         self.living.pop(pid, None)
         self.slow.discard(pid)
         if pid == 1 and self.facts["code"] is None:
@@ -162,7 +176,7 @@ class History(RuleBasedStateMachine):
         """Acts until nothing is to be done, and looks whether that was right."""
         if self.living and all(self.known[pid] == "filter" for pid in self.living):  # their input ends
             for pid in [pid for pid in self.living if pid not in self.slow]:
-                self.ends(pid)
+                self.end(pid)
         while True:
             if not self.living and not self.outsider:
                 self.has_output = False
@@ -189,10 +203,12 @@ class History(RuleBasedStateMachine):
     def after_action(self, phase, action):
         life, code = self.life, self.facts["code"]
         assert phase != "over" or (not action and life.phase == "over")
-        if life.phase == "end" and phase != "end":
+        if life.endings > self.endings:
+            self.endings = life.endings
             killed_job = life.known_as_job and code is not None and code < 0 and phase == "watch"
             assert self.accepted or killed_job or (phase == "stay" and self.now >= self.limit_s)
             self.begun_s, self.kill_from_s = self.now, self.now + self.plan.grace_s
+            self.ends_s = self.kill_from_s  # at the latest
             self.at_begin, self.sent, self.ends_in_steps = len(self.log), {}, self.has_steps and self.steps_allowed
             self.asked_bytes, self.alone_s = self.facts["heard_bytes"], inf
             assert self.ends_in_steps or action in ("terminate", "kill", "end_output")
@@ -240,7 +256,7 @@ class History(RuleBasedStateMachine):
         self.sent[pid, number] = self.now
         ending = KINDS[self.known[pid]][1]
         if ending and number in ending and pid not in self.slow:
-            self.ends(pid, -number)
+            self.end(pid, -number)
 
     def in_order(self):
         """Parents before their children."""
@@ -264,11 +280,11 @@ class History(RuleBasedStateMachine):
         assert self.now >= self.kill_from_s - SAME, "KILL came early"
         for pid in list(self.living):
             if self.known[pid] != "stuck":
-                self.ends(pid, -9)
+                self.end(pid, -9)
 
     def on_end_output(self):
         assert self.is_childless or self.now >= self.kill_from_s + UNKILLABLE_S - SAME
-        assert self.now <= self.begun_s + self.plan.grace_s + UNKILLABLE_S + KILL_EVERY_S + SAME
+        assert self.now <= self.ends_s + UNKILLABLE_S + KILL_EVERY_S + SAME
         self.has_output = self.outsider = False
         if "report" in self.log:
             self.accepted, self.limit_s, self.begun_s = 0, inf, inf
@@ -295,7 +311,7 @@ class History(RuleBasedStateMachine):
             if self.life.phase == "stay" or self.life.due_s == inf:
                 self.outsider = False
                 for pid in list(self.living):
-                    self.ends(pid)
+                    self.end(pid)
                 self.turn()
             else:  # of the thousand passes of KILL one is enough
                 self.now = self.kill_from_s + UNKILLABLE_S if self.log[-1:] == ["kill"] else self.life.due_s
