@@ -5926,7 +5926,7 @@ openai-native, anthropic-native (--carry)
 --version  print the version and this file's sha256"""
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
-    "taken out, with what looks secret (see --keep-env, --drop-env)": ", ".join(
+    "taken out, with secrets and forced colours (see --keep-env, --drop-env)": ", ".join(
         sorted(DROPPED_NAMES)
     ),
     "exit code": "the command's own; 124 timed out, 125 the tool failed, 130 interrupted",
