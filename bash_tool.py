@@ -1880,6 +1880,7 @@ from typing import (
     Callable,
     Collection,
     Container,
+    Coroutine,
     Iterable,
     Iterator,
     Mapping,
@@ -1937,7 +1938,8 @@ class Start(NamedTuple):
 Asked = Union[Request, Inquiry, Restart]
 AnyPath = Union[str, "os.PathLike[str]"]
 Fields = dict[str, Any]  # names with values: of a record, of an answer, of a definition
-OnText = Callable[[str], object]  # takes live output, or a command that is to be confirmed
+OnText = Callable[[str], object]  # takes live output
+Confirm = Callable[[str], bool]  # takes a command, and says whether it may run
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
 OnCall = Callable[[object, "Result"], object]  # takes what was sent, and the answer
 
@@ -3132,15 +3134,20 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     return parse_command(given["command"], mode, timeout_s, profile)
 
 
-def _refusal(request: Request, deny: Sequence[str], confirm: OnText | None) -> Outcome | None:
-    """Why a tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
-    018.2."""
+def _refusal(request: Request, deny: Sequence[str], confirm: Confirm | None) -> Outcome | None:
+    """Why a tool will not run the request; None if it will. Raises TypeError where `confirm` gives
+    no plain answer: the coroutine of an `async def` is true. Upholds REQ-BASH-018.1 to 018.3."""
     for pattern in deny:
         if pattern in request.command:
             return rejected("denied", DENIED.format(pattern=make_printable(pattern)))
-    if confirm is not None and not confirm(request.command):
+    answer: object = True if confirm is None else confirm(request.command)
+    if answer is True:
+        return None
+    if answer is False or answer is None:
         return rejected("not_confirmed", NOT_CONFIRMED)
-    return None
+    if isinstance(answer, Coroutine):
+        answer.close()  # else Python warns that it was never awaited
+    raise TypeError("confirm must return True or False, got %s" % type(answer).__name__)
 
 
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
@@ -4428,7 +4435,7 @@ class Session:
     carries: bool
     ephemeral: bool
     _deny: Sequence[str]
-    _confirm: OnText | None
+    _confirm: Confirm | None
     _jobs: JobTable
     _untold: dict[str, str]  # withheld names that no answer has told yet, each with why
 
@@ -4585,8 +4592,9 @@ class BashTool:
                 non-interactive defaults that it lacks. Goes without keep_env and drop_env
     deny        substrings that refuse a command. Advice to a model, not a security boundary:
                 `eval` bypasses it
-    confirm     asked with the text of each command; a false answer refuses the command. An
-                exception goes to the caller, and the command is not run
+    confirm     a function that gets the text of each command. True runs it, False and None refuse
+                it. All else is a TypeError, the coroutine of an `async def` too. An exception of
+                its own goes to the caller, and the command is not run
     shell       the argv prefix of the shell; it must hand on stdin and end in bash
     state_dir   where files go, and whose jobs are listed (default: one folder of this user, of
                 which only the tool's own jobs are listed)
@@ -4618,7 +4626,7 @@ class BashTool:
         keep_env: str | Sequence[str] = (),
         drop_env: str | Sequence[str] = (),
         deny: str | Sequence[str] = (),
-        confirm: OnText | None = None,
+        confirm: Confirm | None = None,
         shell: str | Sequence[str] = ("bash",),
         state_dir: AnyPath | None = None,
         max_jobs: int = MAX_JOBS,

@@ -35,6 +35,7 @@ from tests.spec import CLAUSES, Conversation, EXAMPLES, fenced, holds_clause, on
 UNASKED = {  # clauses of the levels core, server and jobs that no client can ask, and why
     "015.4": "a client cannot see whether its cancel came before the command began",
     "018.2": "only a program that uses the library can be asked for a confirmation",
+    "018.3": "only a program that uses the library can be asked for a confirmation",
     "023.4": "exit_code and success are fields of the library and of --json, not of the protocol",
 }
 UNASKED_ENTRIES = {  # of section 4 and of core and server, and why
