@@ -3136,7 +3136,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
 
 def _refusal(request: Request, deny: Sequence[str], confirm: Confirm | None) -> Outcome | None:
     """Why a tool will not run the request; None if it will. Raises TypeError where `confirm` gives
-    no plain answer: the coroutine of an `async def` is true. Upholds REQ-BASH-018.1 to 018.3."""
+    no plain answer: the coroutine of an `async def` is true. Upholds REQ-BASH-018.1,
+    018.2 and 018.3."""
     for pattern in deny:
         if pattern in request.command:
             return rejected("denied", DENIED.format(pattern=make_printable(pattern)))
