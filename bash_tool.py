@@ -3056,6 +3056,21 @@ def parse_command(
     return Request(command, mode, timeout_s)
 
 
+def _meant(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
+    """The value, or the one that a near miss means; None where it means "not given". A command is
+    never changed, and a restart is asked for by a true boolean alone. Upholds REQ-BASH-006.13."""
+    kind = schema.get("type")
+    if isinstance(value, str):
+        if key == "mode":
+            return value or None
+        if kind == "integer" and re.fullmatch("-?[0-9]{1,15}", value):
+            value = int(value)
+        elif kind == "boolean" and key != "restart" and value in ("true", "false"):
+            return value == "true"
+    no_process = key in ("check_pid", "kill_pid") and _is_integer(value) and value == 0
+    return None if no_process else value
+
+
 def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
     wanted = schema.get("type", _type_name(value))
@@ -3099,7 +3114,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     if unknown:
         allowed = join_names(profile.parameters)
         return _wrong("unknown key %s; allowed: %s" % (unknown, allowed))
-    given = {key: value for key, value in arguments.items() if value is not None}
+    meant = {key: _meant(key, value, known[key]) for key, value in arguments.items()}
+    given = {key: value for key, value in meant.items() if value is not None}
     background = given.get("run_in_background")
     mode = "background" if background else given.get("mode", "default")
     if mode == "background":

@@ -1478,6 +1478,13 @@ def refused_beyond_the_schema(arguments, profile):
     return many or any(not -(2**31) < arguments[verb] < 2**31 for verb in verbs if verb != "command")
 
 
+def counts_as_none(key, value):
+    """What 006.13 takes for "not given": an empty mode, the process 0."""
+    return (
+        (key, value) == ("mode", "") or key in ("check_pid", "kill_pid") and type(value) in (int, float) and not value
+    )
+
+
 def agreement(validates):
     """The property of 006.9, for a validator of schemas."""
     reached = set()
@@ -1488,9 +1495,10 @@ def agreement(validates):
     @example((MODES, {"command": ":", "mode": {}}))
     @draws(100)
     def agree(case):
-        profile, arguments = case
+        profile, given = case
+        arguments = {key: value for key, value in given.items() if not counts_as_none(key, value)}
         admitted = validates(arguments, schemas[profile.name])
-        request = bash_tool.parse_arguments(arguments, profile)
+        request = bash_tool.parse_arguments(given, profile)
         reached.add((profile.name, admitted))
         if not admitted:
             assert request.error == "invalid_arguments"
@@ -1533,6 +1541,7 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
     arguments = {"description": description, "timeout": timeout, "run_in_background": background, "command": "ls"}
     arguments.update({"mode": mode} if row is MODES else {}, **({"workdir": "/"} if odd else {}))
     said = bash_tool.parse_arguments(arguments, row)
+    timeout, background = 5000 if timeout == "5000" else timeout, True if background == "true" else background
     least, most = (1, 86400000) if row is bash_tool.JOBS else (1000, 900000 if row is MODES else 120000)
     whole = isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and float(timeout).is_integer()
     detached = bool(background) or row is MODES and mode == "background"
@@ -1575,6 +1584,40 @@ def test_req_bash_006_12_no_word_of_modes():
         assert tool.run("echo on; sleep 9").text == "[command timed out after 0.3s]\non\n"
         for arguments in ({"command": "no"}, {"cmd": "ls"}, {"command": 5}, {"command": "exit 3"}):
             assert "mode" not in tool.call(arguments).text
+
+
+@clause("006.13", saboteur=("_meant", "value or None", "value"))
+@given(
+    st.integers(-(10**16), 10**16), st.sampled_from(["%d", "%016d", "%d ", "+%d", "%d.0", "%d\n", "0x%x", "%d\u0660"])
+)
+@example(4711, "%d")
+@example(0, "%d")
+@example(7, "%03d")
+def test_req_bash_006_13_near_misses(number, form):
+    def asked(row=MODES, **arguments):
+        said = bash_tool.parse_arguments(arguments, row)
+        return said if not isinstance(said, bash_tool.Outcome) else said.reason
+
+    text, of_command = form % number, {"command": "7"}
+    spells = text.lstrip("-").isascii() and re.fullmatch("-?[0-9]{1,15}", text) and not text.endswith("\n")
+    for row, key in [(MODES, "timeout"), *((JOBS, key) for key in ("timeout", "check_pid", "kill_pid"))]:
+        beside = of_command if key == "timeout" or spells and not number else {}
+        wrong = 'invalid arguments: "%s" must be an integer, got string' % key
+        assert asked(row, **{key: text}, **beside) == (asked(row, **{key: number}, **beside) if spells else wrong)
+    for pid in (0, "0", "-0", 0.0, None):  # no process has this number
+        assert asked(JOBS, check_pid=pid, kill_pid=pid, command="7") == asked(JOBS, **of_command)
+    for word, meant in (("true", True), ("false", False), ("True", None), ("1", None), ("", None)):
+        said = asked(run_in_background=word, mode="", **of_command)
+        wrong = 'invalid arguments: "run_in_background" must be a boolean, got string'
+        assert said == (wrong if meant is None else asked(run_in_background=meant, **of_command))
+        wrong = 'invalid arguments: "restart" must be a boolean, got string'  # it would forget a state
+        assert asked(bash_tool.carrying(MODES), restart=word) == wrong
+    assert asked(mode="", **of_command) == bash_tool.Request("7", "default")  # a command is no number
+    assert (
+        asked(mode=" ", **of_command)
+        == 'invalid arguments: "mode" must be one of "default", "slow", "background", got " "'
+    )
+    assert asked(bash_tool.STREAMS, mode="", **of_command).startswith('invalid arguments: unknown key "mode"')
 
 
 # ---- 007 Errors ----------------------------------------------------------------------------------------------------

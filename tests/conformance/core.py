@@ -542,9 +542,9 @@ def admits(schema, value):
 def admits_what_the_schema_admits(q):
     cases = [{}, {"Command": "echo a"}, {"command": "echo a", "cwd": "/"}]
     cases += [{"command": value} for value in ("echo a", "", 1, 1.0, True, ["a"], {"a": 1})]
-    modes = ("default", "slow", "Default", "", "fast", 1, True, ["slow"], {})
+    modes = ("default", "slow", "Default", "fast", 1, True, ["slow"], {})
     cases += [{"command": "echo a", "mode": mode} for mode in modes]
-    times = (0, 1.5, "5", True, -1, 86400001, 60000, 60000.0, 6e4)
+    times = (0, 1.5, "5.0", True, -1, 86400001, 60000, 60000.0, 6e4)
     timed = [{"command": "echo a", "timeout": value} for value in times]
     for row in ("modes", *q.rows):
         wire = q.server(profile=row)
@@ -585,6 +585,37 @@ def understands_other_tools(q):
         q.that("<pid>" in reply.text and not reply.is_error, "a background command", reply.text)
         time.sleep(1.5)
         q.alive("job")
+
+
+@asks("006.13")
+def takes_near_misses(q):
+    wire, late = q.wire, "[command timed out after 1s]\n[for longer commands"
+    q.that(wire.given({"command": "sleep 600", "timeout": "01000", "mode": ""}).text.startswith(late), late, "another")
+    for key in ("run_in_background", "mode", "timeout"):
+        near = {"run_in_background": "false", "mode": "", "timeout": "20000"}[key]
+        q.equal(wire.given({"command": "echo 7", key: near}).text, "7\n", "with %s %r:" % (key, near))
+    if "jobs" in q.judge.levels:
+        reply = wire.given({"command": "echo $$ > job; sleep 600", "run_in_background": "true", "mode": ""})
+        q.that("<pid>" in reply.text and not reply.is_error, "a background command", reply.text)
+        q.alive("job")
+    q.refused(
+        {"command": "ls", "timeout": "999"},
+        'invalid arguments: "timeout" must be from 1000 to 900000 milliseconds, got 999',
+    )
+    for wrong in ("+5000", " 5000", "5e3", "5000.0", "", "5000\n", "\u0665000", "1" * 16):
+        q.refused({"command": "ls", "timeout": wrong}, 'invalid arguments: "timeout" must be an integer, got string')
+    for wrong in ("True", "yes", "", "1", "false "):
+        said = 'invalid arguments: "run_in_background" must be a boolean, got string'
+        q.refused({"command": "ls", "run_in_background": wrong}, said)
+    for row in set(q.rows) & {"jobs"}:
+        jobs = q.server(profile=row)
+        reply = jobs.given({"command": "echo 7", "check_pid": 0, "kill_pid": "0", "timeout": "5000"})
+        q.that(
+            "\n7\n" in reply.text and not reply.is_error,
+            "the command of a call whose process numbers are 0",
+            reply.text,
+        )
+        q.that("the pid 4711;" in jobs.given({"check_pid": "4711"}).text, "no process 4711", "another answer")
 
 
 @asks("007.1", "007.3")
