@@ -122,7 +122,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from math import inf
 from time import monotonic
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 
 __version__ = "0.3.0"
 
@@ -1883,12 +1883,51 @@ from typing import (
     Coroutine,
     Iterable,
     Iterator,
+    Literal,
     Mapping,
     NamedTuple,
     NoReturn,
     Sequence,
     Union,
+    overload,
 )
+
+
+Status = Literal["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]
+Mode = Literal["default", "slow", "background"]
+Style = Literal[
+    "anthropic", "openai", "openai-chat", "mcp", "anthropic-native", "openai-native"
+]
+
+
+def _refuse(*_: Any, **__: Any) -> Any:
+    raise TypeError("a row of PROFILES cannot be changed; dataclasses.replace makes another")
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that cannot be changed. Unlike a mappingproxy it can be pickled and copied. Upholds
+    REQ-BASH-026.13."""
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> Any:
+        return FrozenDict, (dict(self),)
+
+
+class Live:
+    """What stands for something that lives in this process: a copy is the object itself, so that a
+    framework may copy what holds one; and it cannot be pickled. Upholds REQ-BASH-026.14."""
+
+    def __copy__(self) -> Live:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Live:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError("a %s cannot be pickled; make one in each process" % name)
 
 
 class OnTimeout(Enum):
@@ -1968,7 +2007,7 @@ NO_STREAM = Fitted("", 0, False)
 class Outcome(NamedTuple):
     """How a command ended, or that it goes on, independent of the profile."""
 
-    status: str
+    status: Status
     exit_code: int | None = None
     signal: str | None = None
     error: str | None = None
@@ -2049,7 +2088,7 @@ class Result:
 
     text: str
     is_error: bool
-    status: str
+    status: Status
     exit_code: int | None = None
     signal: str | None = None
     stdout: str = ""
@@ -2322,15 +2361,36 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     return Fitted(text, stream.total_bytes, cut, details)
 
 
-def keep_head(
-    stream: Captured, profile: Profile, head: Callable[[str], str], mark: str
-) -> Fitted:
-    """What `head` leaves of the stream's text, with `mark` behind it if that is not all.
-    Upholds REQ-BASH-022.2 and 023.2."""
+def no_details(outcome: Outcome) -> Fields:
+    """Nothing: the result has it all."""
+    return {}
+
+
+def keep_head(stream: Captured, profile: Profile) -> Fitted:
+    """The first characters or bytes of the stream's text, whichever the row limits, with a mark
+    behind them if that is not all. Upholds REQ-BASH-022.2 and 023.2."""
     text, _ = two_ends(stream, profile)
-    kept = head(text)
+    kept, mark = first_bytes(text, profile.max_output_bytes), HEAD_BYTES_CUT
+    if "max_output_chars" in profile.truncation.limits:
+        kept, mark = text[: profile.max_output_chars], HEAD_CHARS_CUT
     cut = kept != text or not is_whole(stream)
     return Fitted(kept + mark if cut else kept, stream.total_bytes, cut)
+
+
+def halves(profile: Profile) -> tuple[int, int]:
+    """How many bytes of the beginning and of the end of a stream `keep_ends` needs."""
+    return profile.max_output_bytes // 2, -(-profile.max_output_bytes // 2)
+
+
+def bytes_of_tail(profile: Profile) -> tuple[int, int]:
+    """... `keep_tail`."""
+    return 0, max(profile.rolling_bytes, profile.max_output_bytes)
+
+
+def bytes_of_head(profile: Profile) -> tuple[int, int]:
+    """... `keep_head`: a character takes four at most. A limit that does not count has its
+    default."""
+    return 4 + max(4 * profile.max_output_chars, profile.max_output_bytes), 0
 
 
 def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
@@ -2717,7 +2777,7 @@ class Profile:
     file_prefix       how the names of output files begin
     own_folder        False: output files stand directly in the folder for temporary files
 
-    Raises ValueError for numbers that no command could keep to, for a limit on the output that the
+    A row can be copied, pickled, hashed and made a dict. Raises ValueError for numbers that no command could keep to, for a limit on the output that the
     truncation does not use, for jobs that the format cannot tell of, and for parameters that no
     call reads.
     """
@@ -2746,7 +2806,12 @@ class Profile:
     own_folder: bool = True
 
     def __repr__(self) -> str:
-        return "<Profile %s>" % self.name
+        names = "name", "timeouts_s", *WAITS, *self.truncation.limits
+        told = ("%s=%r" % (name, getattr(self, name)) for name in names)
+        return "<Profile %s>" % ", ".join(told)
+
+    def __hash__(self) -> int:  # equal rows have one name; a dict has no hash
+        return hash(self.name)
 
     def __post_init__(self) -> None:
         require(
@@ -2795,7 +2860,7 @@ class Profile:
 
 def json_object(text: str) -> Mapping[str, Any]:
     """A part of a JSON Schema, from its text as a model gets it."""
-    return MappingProxyType(json.loads(text))
+    return FrozenDict(json.loads(text))
 
 
 MODES = Profile(
@@ -2805,24 +2870,17 @@ MODES = Profile(
 {"command": {"type": "string", "description": "Shell command to execute via bash -c"},
  "mode": {"type": "string", "enum": ["default", "slow", "background"],
           "description": "Execution mode: {modes}"}}"""),
-    timeouts_s=MappingProxyType(
-        {
-            "default": DEFAULT_TIMEOUT_S,
-            "slow": SLOW_TIMEOUT_S,
-            "background": BACKGROUND_TIMEOUT_S,
-        }
+    timeouts_s=FrozenDict(
+        default=DEFAULT_TIMEOUT_S, slow=SLOW_TIMEOUT_S, background=BACKGROUND_TIMEOUT_S
     ),
     streams=Streams.MERGED,
     cleaning=render,
     truncation=Truncation(
-        name="ends",
-        fit=keep_ends,
-        limits=("max_output_bytes", "snip_size"),
-        needs=lambda row: (row.max_output_bytes // 2, -(-row.max_output_bytes // 2)),
+        name="ends", fit=keep_ends, limits=("max_output_bytes", "snip_size"), needs=halves
     ),
     saves=True,
     format=Format(
-        write=format_brackets, details=lambda outcome: {}, tells_kept=True, tells_started=True
+        write=format_brackets, details=no_details, tells_kept=True, tells_started=True
     ),
     nonzero_is_error=True,
 )
@@ -2840,14 +2898,14 @@ JOBS = Profile(
  "kill_pid": {"type": "integer",
               "description": "Kill a backgrounded process, return final output"}}"""),
     required=(),
-    timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
+    timeouts_s=FrozenDict(default=COMMAND_TIMEOUT_S),
     on_timeout=OnTimeout.KEEP,
     cleaning=sanitise,
     truncation=Truncation(
         name="tail",
         fit=keep_tail,
         limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
-        needs=lambda row: (0, max(row.rolling_bytes, row.max_output_bytes)),
+        needs=bytes_of_tail,
     ),
     saves=True,
     format=Format(write=format_sections, details=cut_details, tells_kept=True),
@@ -2862,15 +2920,13 @@ STREAMS = Profile(
     description=DESCRIPTION_STREAMS,
     parameters=json_object("""
 {"command": {"type": "string", "description": "The bash command to execute"}}"""),
-    timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
+    timeouts_s=FrozenDict(default=COMMAND_TIMEOUT_S),
     cleaning=without_nul,
     truncation=Truncation(
         name="head, counted in characters",
-        fit=lambda stream, row: keep_head(
-            stream, row, lambda text: text[: row.max_output_chars], HEAD_CHARS_CUT
-        ),
+        fit=keep_head,
         limits=("max_output_chars",),
-        needs=lambda row: (4 * row.max_output_chars + 4, 0),
+        needs=bytes_of_head,
     ),
     format=Format(write=format_json, details=stream_fields),
 )
@@ -2883,18 +2939,16 @@ GUARDED = replace(
 {"command": {"type": "string", "description": "The shell command to execute"}}"""),
     truncation=Truncation(
         name="head, counted in bytes",
-        fit=lambda stream, row: keep_head(
-            stream, row, lambda text: first_bytes(text, row.max_output_bytes), HEAD_BYTES_CUT
-        ),
+        fit=keep_head,
         limits=("max_output_bytes",),
-        needs=lambda row: (row.max_output_bytes + 4, 0),
+        needs=bytes_of_head,
     ),
     format=Format(write=format_labels, details=code_details),
     max_output_bytes=HEAD_BYTES,
 )
 
-PROFILES: Mapping[str, Profile] = MappingProxyType(
-    {row.name: row for row in (MODES, JOBS, STREAMS, GUARDED)}
+PROFILES: Mapping[str, Profile] = FrozenDict(
+    (row.name, row) for row in (MODES, JOBS, STREAMS, GUARDED)
 )
 RESTART = json_object("""
 {"type": "boolean", "description": "Reset the working directory and the exported variables"}""")
@@ -3693,7 +3747,7 @@ os.register_at_fork(
 #   over       `_line` was given back to the engine, or closed, and is None.
 
 
-class Cancel:
+class Cancel(Live):
     """A request to stop. One token may be given to many calls.
 
     `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once
@@ -3918,7 +3972,7 @@ class Exchange:
         note = NOTE_HANGS.format(pid=line.supervisor_pid)
         if self._plan.background:
             return failed("spawn_failed", note)
-        status = "cancelled" if self._stops_sent else "timed_out"
+        status: Status = "cancelled" if self._stops_sent else "timed_out"
         return Outcome(status, limit_s=self._waits_s, notes=(note,))
 
     def wait_until_over(self) -> None:
@@ -3991,7 +4045,7 @@ def _lost(outcome: Outcome) -> Outcome:
     return outcome._replace(status="lost", error="lost", reason=JOB_LOST, kept=False, raw=())
 
 
-class Job:
+class Job(Live):
     """A command that goes on by itself: started in the background, or kept after its timeout.
 
     `BashTool.job(pid)` and `BashTool.jobs()` give jobs; `Job(output_file)` is the job of that file.
@@ -4084,7 +4138,7 @@ class Job:
         return now == started if now else _signal(pid, 0)
 
     @property
-    def status(self) -> str:
+    def status(self) -> Status:
         """`running`, or how it ended: `exited`, `timed_out`, `cancelled`, `failed`; `lost` where
         its supervisor was killed."""
         return self._look().status
@@ -4115,9 +4169,17 @@ class Job:
             return max(0.0, time.time() - self.created)
         return known.duration_s
 
+    @overload
+    def wait(self, timeout_s: float | None = None, *, until: None = None) -> bool: ...
+
+    @overload
+    def wait(
+        self, timeout_s: float | None = None, *, until: str | re.Pattern[str]
+    ) -> str | None: ...
+
     def wait(
         self, timeout_s: float | None = None, *, until: str | re.Pattern[str] | None = None
-    ) -> Any:
+    ) -> bool | str | None:
         """True once the job has ended and its note is written; False if it has not ended within
         `timeout_s` seconds.
 
@@ -4289,6 +4351,43 @@ def _path(what: str, path: AnyPath, base: str = "") -> str:
     right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
     require(right, what, "a path", path)
     return os.path.abspath(os.path.join(base, path))
+
+
+def _state_folder(given: AnyPath) -> str:
+    """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
+    folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
+    path = _path("state_dir", given)
+    code = errno.EPERM if (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")) else 0
+    try:
+        os.stat(path + "/")
+    except OSError as problem:
+        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
+            code = problem.errno
+    if code:
+        raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
+    return path
+
+
+OTHER_SHELLS = "sh dash ash zsh fish ksh csh tcsh busybox pwsh cmd".split()
+
+
+def _shell(given: str | Sequence[str]) -> list[bytes]:
+    """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
+    shell has other options, and bash takes no options behind those of its own. Any other program
+    may start bash. Upholds REQ-BASH-026.12."""
+    words = _strings(given, "shell")
+    names = [
+        "-" if word[0] == "-" else os.path.basename(word) for word in " ".join(words).split()
+    ]
+    programs = [name for name in names if name != "-"]
+    right = programs and programs[-1] not in OTHER_SHELLS
+    if "bash" in names and names[-1] != "bash":
+        right = right and "-" not in names[names.index("bash") :]
+    wanted = (
+        "words that end in bash or in a program that starts it, without options behind bash"
+    )
+    require(right, "shell", wanted, given)
+    return list(map(os.fsencode, words))
 
 
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
@@ -4595,7 +4694,7 @@ class Session:
                 self._jobs.give_back_place(exchange)
 
 
-class BashTool:
+class BashTool(Live):
     """A shell for a model. Thread-safe; a context manager that closes.
 
     cwd         the directory of every command (default: the current one, now)
@@ -4612,7 +4711,8 @@ class BashTool:
     confirm     a function that gets the text of each command. True runs it, False and None refuse
                 it. All else is a TypeError, the coroutine of an `async def` too. An exception of
                 its own goes to the caller, and the command is not run
-    shell       the argv prefix of the shell; it must hand on stdin and end in bash
+    shell       the argv prefix of the shell: it ends in bash, or in a program that hands its stdin
+                and its arguments on to bash. No other shell, and no options behind bash
     state_dir   where files go, and whose jobs are listed (default: one folder of this user, of
                 which only the tool's own jobs are listed)
     max_jobs    how many background jobs may live at once
@@ -4630,8 +4730,8 @@ class BashTool:
     that confines itself (chroot, capabilities, landlock) does so before its first command; a
     tool that is made after a change of root, capabilities, no_new_privs or namespaces runs its
     commands confined. Raises ValueError for a mistake in these, FileNotFoundError,
-    NotADirectoryError or PermissionError for a `cwd` that is no directory: this one look may
-    hang. Upholds REQ-BASH-014.5, 019.2, 026.1, 026.2, 026.8, 026.10 and 029.1."""
+    NotADirectoryError or PermissionError for a `cwd` that is no directory and a `state_dir` that
+    can never be one: these two looks may hang. Upholds REQ-BASH-014.5, 019.2, 026.1, 026.2, 026.8, 026.10 and 029.1."""
 
     def __init__(
         self,
@@ -4655,8 +4755,7 @@ class BashTool:
     ) -> None:
         row = _row(profile, timeout_s, carry)
         keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
-        words = [os.fsencode(word) for word in _strings(shell, "shell")]
-        require(words, "shell", "at least the name of a shell", shell)
+        words = _shell(shell)
         passed, withheld = tool_env(
             dict(os.environ), base_env, env or {}, keep, drop, len(words) > 1
         )
@@ -4667,7 +4766,7 @@ class BashTool:
         check_function("on_call", on_call)
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
-        given = None if state_dir is None else _path("state_dir", state_dir)
+        given = None if state_dir is None else _state_folder(state_dir)
         folder = given or default_folder(row)
         _engine.confinement = confinement()
         self._on_call = on_call
@@ -4686,13 +4785,22 @@ class BashTool:
         """How the tool speaks to the model."""
         return self._session.profile
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called: then nothing runs any more. Upholds REQ-BASH-026.15."""
+        return bool(self._session.closing.count)
+
+    def __repr__(self) -> str:
+        state = " closed" if self.closed else ""
+        return "<BashTool cwd=%r profile=%r%s>" % (self.cwd, self.profile.name, state)
+
     def __enter__(self) -> "BashTool":
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def definition(self, style: str = "anthropic") -> Any:
+    def definition(self, style: Style = "anthropic") -> Any:
         """The tool definition for a model, a dict, the same bytes for the same configuration.
 
         anthropic         for the Messages of Anthropic
@@ -4732,7 +4840,7 @@ class BashTool:
         self,
         command: str,
         *,
-        mode: str = "default",
+        mode: Mode = "default",
         timeout_s: float | None = None,
         cwd: AnyPath | None = None,
         env: Mapping[str, str] | None = None,

@@ -10,7 +10,9 @@ The module under test runs in three kinds of process: a patch in this process ch
 deadline. docs/contributing.md says how to change a clause.
 """
 
+import ast
 import contextlib
+import copy
 import dataclasses
 import fcntl
 import fnmatch
@@ -19,6 +21,7 @@ import inspect
 import itertools
 import json
 import os
+import pickle
 import pty
 import re
 import select
@@ -31,6 +34,7 @@ import tempfile
 import textwrap
 import threading
 import time
+import typing
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -44,7 +48,7 @@ from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, even
 from tests.processes import of_proc, parent_of, processes, running
 from tests.spec import LONGER_MODES, fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
-from tests.support import SLACK_S, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
+from tests.support import SLACK_S, SOURCE, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
 from tests.support import cancelled_after, cancelled_when, children, clause, cli, compiled_script, descriptors, draws
 from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host
 from tests.support import in_profile, keeping, lasting, lives_in, needs_proc, no_leak, notes_in, plain_bash, ran
@@ -2357,7 +2361,7 @@ def test_req_bash_013_2_keeps_what_was_left_there(tmp_path, makes, known, busy):
         assert busy or not os.path.exists(folder)
 
 
-@clause("013.3", saboteur=("        os.stat(path + \"/\")", "        os.stat(\"/\")"))
+@clause("013.3", saboteur=("_directory", "os.stat(path + \"/\")", "pass"))
 @given(folders, st.sampled_from(["missing", "file", "below a file", "shut off", "~"]), st.booleans())
 @few
 def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
@@ -3588,7 +3592,9 @@ def test_req_bash_022_1_an_object(out, err, code):
     assert not result.is_error and result.exit_code == code
 
 
-@clause("022.2", saboteur=("text[: row.max_output_chars]", "first_bytes(text, row.max_output_chars)"))
+@clause(
+    "022.2", saboteur=("keep_head", "text[: profile.max_output_chars]", "first_bytes(text, profile.max_output_chars)")
+)
 def test_req_bash_022_2_a_head_of_characters():
     assert STREAMS.max_output_chars == 30_000
     reached = set()
@@ -3661,7 +3667,9 @@ def test_req_bash_023_1_labels(out, err, code):
             assert tool.run("kill -9 $$").text == "Exit code: -1\n" and not tool.run("kill -9 $$").is_error
 
 
-@clause("023.2", saboteur=("(row.max_output_bytes + 4, 0)", "(row.max_output_bytes - 4, 0)"))
+@clause(
+    "023.2", saboteur=("keep_head", "first_bytes(text, profile.max_output_bytes)", "text[: profile.max_output_bytes]")
+)
 def test_req_bash_023_2_a_head_of_bytes():
     assert GUARDED.max_output_bytes == 256 * 1024
     reached = set()
@@ -4641,7 +4649,7 @@ def test_req_bash_026_8_told_of_each_call(known, error):
 @few
 @given(
     st.sampled_from([dict(command=value) for value in (5, None, b"x", ["ls"], "a\0b")])
-    | st.sampled_from([dict(command="touch ran", mode=value) for value in ("fast", "", 5, b"slow", "Default")])
+    | st.sampled_from([dict(command="touch ran", mode=value) for value in ("fast", " ", 5, b"slow", "Default")])
 )
 def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
     with BashTool() as tool:
@@ -4668,6 +4676,123 @@ def test_req_bash_026_10_variables_that_a_tool_adds(added):
         assert all("A_TOKEN" in note for note in result.notes) and len(result.notes) == ("A_TOKEN" in rest)
     env = dict(line.split("=", 1) for line in Path("shown").read_bytes().decode().split("\0") if line)
     assert {**env, **added} == env and env["PAGER"] == "less" and not rest & set(env)
+
+
+OTHERS = "sh dash ash zsh fish ksh csh tcsh busybox pwsh cmd".split()
+WRAPPERS = st.sampled_from(
+    [(), ("env",), ("docker", "exec", "-i", "C"), ("bash", "-lc", 'exec "$@"', "-"), ("./sh-here",)]
+)
+
+
+@clause("026.12", saboteur=("_shell", "programs[-1] not in OTHER_SHELLS", "True"))
+@given(
+    WRAPPERS,
+    st.sampled_from(OTHERS),
+    st.sampled_from(["", "/bin/", "/opt/my tools/"]),
+    st.sampled_from(["-l", "-x -e", "-o posix"]),
+)
+def test_req_bash_026_12_what_no_command_can_run_behind(wrapper, other, folder, options):
+    last = folder + other
+    wrong = [
+        (*wrapper, last),
+        (*wrapper, last, "-f"),
+        (*wrapper, last + " -c"),
+        (*wrapper, folder + "bash", *options.split()),
+    ]
+    for shell in (*wrong, *([last, "bash " + options] if not wrapper else [])):
+        with pytest.raises(ValueError, match="^shell takes words that end in bash"):
+            BashTool(shell=shell)
+    for right in ("bash", *(["bash-5.2", "rbash", other + "-here", "sandbox"] if "bash" not in wrapper else [])):
+        BashTool(shell=(*wrapper, folder + right))
+        BashTool(shell=("sandbox", "--shell=/bin/bash", "--flag"))
+    file = Path("file")
+    file.touch()
+    for path in ("/proc/x", "/proc", "/sys/x/y", "/dev/null/x", "file", file / other, "x" * 300):
+        with pytest.raises(OSError, match="state_dir takes a folder .*%s" % re.escape(str(path))):
+            BashTool(state_dir=path)
+    for path in (other, "/no/such", "/proc/self/cwd/" + other, "."):
+        BashTool(state_dir=path)
+    assert os.listdir() == ["file"]
+
+
+limits = st.fixed_dictionaries({}, optional={"grace_s": st.floats(0, 99), "drain_idle_s": st.integers(0, 9)})
+
+
+@clause("026.13", saboteur=("Profile", "hash(self.name)", "id(self)"))
+@draws(10)
+@given(
+    st.sampled_from(list(PROFILES.values())),
+    limits,
+    st.dictionaries(st.sampled_from(["slow", "night"]), st.floats(1, 99)),
+)
+def test_req_bash_026_13_profiles_are_copied(profile, given_limits, more):
+    modes = {**profile.timeouts_s, **more}
+    row = dataclasses.replace(profile, timeouts_s=modes if more else profile.timeouts_s, **given_limits)
+    copies = [copy.copy(row), copy.deepcopy(row), *(pickle.loads(pickle.dumps(row, n)) for n in range(2, 6))]
+    copies.append(bash_tool.Profile(**dataclasses.asdict(row)))
+    assert {*copies, row} == {row} and json.dumps(dataclasses.asdict(row)["timeouts_s"]) == json.dumps(modes)
+    assert BashTool("/", profile=copies[-2]).definition() == BashTool("/", profile=row).definition()
+    for mapping in (profile.timeouts_s, profile.parameters, PROFILES):
+        for act in (lambda: mapping.update(default=1), mapping.clear, lambda: mapping.pop("default"), mapping.popitem):
+            with pytest.raises(TypeError, match="cannot be changed"):
+                act()
+        with pytest.raises(TypeError, match="cannot be changed"):
+            mapping["default"] = 1
+    with BashTool(profile=copies[3]) as tool:
+        assert tool.run("seq 2; exit 3").text == BashTool(profile=row).run("seq 2; exit 3").text
+
+
+@clause("026.14", saboteur=("Live.__deepcopy__", "return self", "return object.__new__(type(self))"))
+def test_req_bash_026_14_what_lives_is_itself():
+    with BashTool() as tool:
+        job = tool.job(background(tool, lasting("sleep 600")).pid)
+        agent = {"tools": [tool], "stop": Cancel(), "jobs": [job]}
+        for again in (copy.deepcopy(agent), copy.copy(agent)):
+            assert again == agent and again["tools"][0] is tool and copy.copy(tool) is tool
+        for one in (tool, agent["stop"], job):
+            for dump in (pickle.dumps, lambda one: pickle.dumps([one], 2)):
+                with pytest.raises(
+                    TypeError, match="^a (BashTool|Cancel|Job) cannot be pickled; make one in each process$"
+                ):
+                    dump(one)
+        assert copy.deepcopy(agent)["jobs"][0].kill()
+
+
+@clause("026.15", saboteur=("BashTool.__repr__", '" closed" if self.closed else ""', '""'))
+@given(st.sampled_from(list(PROFILES.values())), st.floats(0, 99))
+def test_req_bash_026_15_closed(profile, grace):
+    row = dataclasses.replace(profile, grace_s=grace, timeouts_s={"default": 7})
+    with BashTool("/", profile=row, env={"A": "secret"}) as tool:
+        assert tool.closed is False and repr(tool) == "<BashTool cwd='/' profile='%s'>" % profile.name
+    assert tool.closed is True and repr(tool).endswith(" closed>") and tool.run("ls").error == "closed"
+    said = repr(row)
+    assert said.startswith("<Profile name='%s', timeouts_s={'default': 7}, grace_s=%r" % (profile.name, grace))
+    assert all("%s=%r" % (name, getattr(row, name)) in said for name in row.truncation.limits)
+
+
+@clause("026.16", saboteur=("Confirm", "bool", "object"))
+def test_req_bash_026_16_types():
+    """Here as annotations; tests/integration has mypy read a program."""
+    hints = {method: typing.get_type_hints(getattr(BashTool, method)) for method in ("__init__", "run", "definition")}
+    statuses = typing.get_args(typing.get_type_hints(bash_tool.Result)["status"])
+    assert list(statuses) == bash_tool.OUTPUT_SCHEMA["properties"]["status"]["enum"]
+    assert (
+        typing.get_type_hints(bash_tool.Job.status.fget)["return"] is typing.get_type_hints(bash_tool.Result)["status"]
+    )
+    assert list(typing.get_args(hints["run"]["mode"])) == list(MODES.timeouts_s)
+    tool = BashTool(carry=True)
+    assert all(tool.definition(style) for style in typing.get_args(hints["definition"]["style"]))
+    with pytest.raises(
+        ValueError,
+        match="^style must be one of %s, got"
+        % ", ".join(map('"{}"'.format, typing.get_args(hints["definition"]["style"]))),
+    ):
+        tool.definition("xml")
+    confirm = typing.get_args(hints["__init__"]["confirm"])
+    assert confirm == (typing.Callable[[str], bool], type(None))
+    (job,) = [node for node in ast.parse(SOURCE).body if getattr(node, "name", "") == "Job"]
+    waits = [ast.unparse(node.returns) for node in job.body if getattr(node, "name", "") == "wait"]
+    assert waits == ["bool", "str | None", "bool | str | None"]
 
 
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------

@@ -252,10 +252,7 @@ BROKEN = {
     "020.2": [("if self.stops or monotonic() >= until:", "if self.stops or self.supervisor.line.closed:")],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "024.4": [("if not text.strip():", 'if not text.strip("\\ufeff \\t\\n"):')],
-    "006.13": [
-        ("_meant", "{1,15}", "+"),
-        ("_meant", 'return value == "true"', "return value"),
-    ],
+    "006.13": [("_meant", "{1,15}", "+"), ("_meant", 'return value == "true"', "return value")],
     "025.2": [{"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "025.3": [
         ("asked if asked in HANDSHAKE_VERSIONS", "asked if asked in (*HANDSHAKE_VERSIONS, '2026-07-28')"),
