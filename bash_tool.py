@@ -208,6 +208,8 @@ OUTBOX_MESSAGES = 32        # that wait to be written; while it is full nothing 
 PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with the line on what was
                             # skipped; without a limit one message held 207,581 characters
 HEARTBEAT_S = 10.0          # of silence, then a client is told that a call goes on; many wait 60 s
+LAST_CALLS_S = 1.0          # after the end of a server's input, for calls to end by themselves
+GOODBYE_S = 2.5             # ... in which TERM means the same end: SDKs send it after 2 s
 FLUSH_S = 2.0               # without a read: a client that has closed its end is given up
 # fmt: on
 
@@ -4946,6 +4948,8 @@ class BashTool(Live):
 
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 STATELESS_VERSIONS = ("2026-07-28",)
+# One list for each answer: a client that knows none of the one era takes the other.
+VERSIONS = [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS]
 META = "io.modelcontextprotocol/"
 SERVER_INFO = {"name": "bash_tool", "version": __version__}
 PARSE_ERROR = -32700
@@ -5089,7 +5093,7 @@ def _handle_request(id_: Id, method: str, params: Message, tool: Message) -> Mes
         raise ProtocolError(
             UNKNOWN_VERSION,
             "unsupported protocol version",
-            {"requested": version, "supported": [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS]},
+            {"requested": version, "supported": VERSIONS},
         )
     stateless = version is not None or method == "server/discover"
     result: Message = {}
@@ -5114,7 +5118,7 @@ def _handle_request(id_: Id, method: str, params: Message, tool: Message) -> Mes
             "serverInfo": SERVER_INFO,
         }
     elif method == "server/discover":
-        result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": {"tools": {}}}
+        result = {"supportedVersions": VERSIONS, "capabilities": {"tools": {}}}
     elif method == "tools/list":
         result = {"tools": [dict(tool)]}
     elif method != "ping":
@@ -5217,6 +5221,7 @@ class Server:
         self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
         self._outbox: deque[CallUnderway | Message] = deque()  # calls that are over too
         self._unsent = memoryview(b"")  # of the message that is being written
+        self._mark = codecs.BOM_UTF8  # may begin the input: of Windows. REQ-BASH-025.24
         self._at_end = False  # nothing more is read
         self._has_reader = True  # of the answers
         self._written_s = 0.0  # when the client had last made room for something
@@ -5226,17 +5231,28 @@ class Server:
 
     def serve(self) -> None:
         """Returns when the client has left or a signal came. By then every foreground command
-        is gone; a signal while they are ended skips the grace. Jobs go on. Upholds
-        REQ-BASH-025.9."""
+        is gone; a signal while they are ended skips the grace. Jobs go on. At the end of the input
+        alone, calls may end by themselves for LAST_CALLS_S. The others are not answered: a late
+        answer crashed a client (SDK for Python 1.30). Upholds REQ-BASH-025.9, 025.25 and
+        025.26."""
         while not self._at_end and not self._signals:
             self._turn(100 * HEARTBEAT_S if self._calls else None)  # ms: ten looks a heartbeat
         obeyed = min(1, self._signals)  # the first signal has ended the loop
+        ended_s = -inf if obeyed else monotonic()
+        while (self._inbox or self._calls) and self._has_reader and not self._signals:
+            if monotonic() > ended_s + LAST_CALLS_S:
+                break
+            self._turn(20)
+        for underway in self._calls.values() if not obeyed else ():
+            if not underway.answer:
+                underway.cancel._withdrawn = True
         closer = threading.Thread(target=self._tool.close, daemon=True)
         closer.start()
         while closer.is_alive():
             if self._signals > obeyed:
                 obeyed = self._signals
-                self._tool._session.closing.cancel()
+                if monotonic() > ended_s + GOODBYE_S:
+                    self._tool._session.closing.cancel()
             self._turn(20)
         self._written_s = monotonic()
         while self._has_reader and monotonic() < self._written_s + FLUSH_S:
@@ -5329,6 +5345,8 @@ class Server:
         """Does what a line, or a message of a batch, asks for. Upholds REQ-BASH-025.8 and
         025.13."""
         if isinstance(message, bytes):
+            message = message.removeprefix(self._mark)
+            self._mark = b""
             if not message.strip():
                 return
             if len(message) > MAX_MESSAGE_BYTES:

@@ -51,7 +51,18 @@ from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_TH
 from tests.support import SLACK_S, SOURCE, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
 from tests.support import cancelled_after, cancelled_when, children, clause, cli, compiled_script, descriptors, draws
 from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host
-from tests.support import in_profile, keeping, lasting, lives_in, needs_proc, no_leak, notes_in, plain_bash, ran
+from tests.support import (
+    in_profile,
+    keeping,
+    lasting,
+    lives_in,
+    needs_proc,
+    no_leak,
+    notes_in,
+    nowhere_to_write,
+    plain_bash,
+    ran,
+)
 from tests.support import record_beside, request, sections, side_by_side, stop_in, supervisor_of, tasks, tiny, told_in
 from tests.support import unique, unshared, until_lasting, variant_module, warm_up
 from tests.support import nothing_is_left  # noqa: F401
@@ -807,7 +818,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         job = tool.job(tool.run(NAP).pid)
         assert job.wait(10) and job.status == "timed_out"
         assert notes_in(job.output_file) == ["\n\n[background process failed: timed out after 1s]\n"]
-    with BashTool(profile=keeping, state_dir="/proc/none") as tool:  # no record: a job of this tool all the same
+    with nowhere_to_write(profile=keeping) as tool:  # no record: a job of this tool all the same
         result = tool.run("sleep 1.5; exit 6")
         assert (result.status, result.error) == ("running", None)
         job = tool.job(result.pid)
@@ -1943,22 +1954,18 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
 
 
 @clause("009.4", saboteur=("OSError as problem:\n                self", "KeyError as problem:\n                self"))
-def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-
-    places = st.sampled_from(["/dev/null", "/proc/nowhere", str(tmp_path / "file")])
-
+def test_req_bash_009_4_a_file_that_fails_changes_one_line(monkeypatch):
     @fewer
-    @given(places, st.integers(7000, 90000), known_commands())
-    def fails(folder, lines, known):
+    @given(st.sampled_from(["", "folder"]), st.integers(7000, 90000), known_commands())
+    def fails(below, lines, known):
         command = "seq %d\n%s" % (lines, known.text)
-        good, bad = BashTool().run(command), BashTool(state_dir=folder).run(command)
+        good, bad = BashTool().run(command), nowhere_to_write(below=below).run(command)
         assert (bad.stdout, bad.exit_code, bad.is_error) == (good.stdout, known.code, good.is_error)
         pairs = [pair for pair in zip(good.text.split("\n"), bad.text.split("\n")) if pair[0] != pair[1]]
         ((saved, failed),) = pairs if good.output_file else [("[full output", "[full output was not saved: ")]
         assert saved.startswith("[full output") and failed.startswith("[full output was not saved: ")
         assert good.text.count("\n") == bad.text.count("\n")
-        assert BashTool(state_dir=folder).run("echo hi").text == "hi\n"
+        assert nowhere_to_write(below=below).run("echo hi").text == "hi\n"
 
     fails()
     monkeypatch.setenv("TMPDIR", "/nonexistent")
@@ -3565,7 +3572,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
             stranger.wait()
 
 
-odd_numbers = st.sampled_from([86_400_000, 86_400_001, 10**30, True, False, "5", 1.5, 2.0, float("nan"), [], {}])
+odd_numbers = st.sampled_from([86_400_000, 86_400_001, 10**30, True, False, "5 s", 1.5, 2.0, float("nan"), [], {}])
 
 
 @clause("021.10", saboteur=('schema["minimum"] ', "-1 "))
@@ -4065,7 +4072,8 @@ def test_req_bash_025_9_goodbye(goodbye):
             client.process.send_signal(getattr(signal, "SIG" + goodbye))
         assert eventually(lambda: not any(map(alive, pids)))
         assert alive(deaf)
-        client.process.send_signal(signal.SIGTERM)  # the grace would be a minute
+        # The grace would be a minute. 025.26: soon after the end of the input TERM is no second stop.
+        assert eventually(lambda: client.process.send_signal(signal.SIGTERM) or client.process.poll() is not None)
         assert client.process.wait(timeout=20) == 0 and not alive(deaf) and all(map(alive, jobs))
         for job in jobs:
             os.killpg(job, signal.SIGKILL)
@@ -4137,6 +4145,60 @@ def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
         client.call("cd /; export A=1")
         assert client.call("echo $PWD $A")["content"][0]["text"] == "/ 1\n"
     assert not os.path.exists("made") and cli("--carry", ":").returncode == 125
+
+
+BOM = b"\xef\xbb\xbf"
+
+
+@clause("025.24", saboteur=("Server._take", ".removeprefix(self._mark)", ""))
+@fewer
+@given(st.integers(0, 2), st.sampled_from([b"", b"\r"]))
+@example(0, b"")
+def test_req_bash_025_24_a_byte_order_mark(blanks, end):
+    with Client() as client:
+        client.send(*[BOM + end] * bool(blanks), *[b""] * blanks)
+        client.send((b"" if blanks else BOM) + json.dumps(request("ping", "a")).encode() + end)
+        assert client.receive() == {"jsonrpc": "2.0", "id": "a", "result": {}}
+        client.send(b'{"jsonrpc": "2.0", ' + BOM + b'"id": 1}')
+        assert client.receive()["error"]["code"] == -32700 and client.call("echo hi")
+
+
+@clause("025.25", saboteur=("LAST_CALLS_S", "1.0", "0.1"))
+@fewer
+@given(known_commands(signals=[]), st.sampled_from([0, 0.3]))
+@example(Known("echo last; exit 3", merged="last\n", code=3), 0.4)
+def test_req_bash_025_25_what_ends_soon_is_answered(known, pause_s):
+    with Client() as client:
+        numbers = [client.begin("sleep %s\n%s" % (pause_s, known.text), token="t") for _ in range(3)]
+        endless = client.begin(lasting("echo $$ > shell; sleep 600"))
+        pid = number_in(Path("shell"))
+        client.process.stdin.close()
+        assert all(client.answer(number)["result"]["content"][0]["text"].endswith(known.merged) for number in numbers)
+        assert client.ended() == 0 and not alive(pid) and endless not in client.answers
+    os.remove("shell")
+
+
+@clause("025.26", saboteur=("Server.serve", "if not underway.answer:", "if False:"))
+@pytest.mark.parametrize("goodbye", ["EOF", "EOF, TERM", "TERM, EOF"])
+def test_req_bash_025_26_the_late_are_not_answered(goodbye):
+    """They have the whole grace, whatever the client sends in the next 2.5 s: the SDKs send TERM after 2 s. TERM ends the
+    second of 025.25 at once; where it came first the answers are due as ever."""
+    with Client("--log", "log", timeouts={"grace_s": 60}) as client:
+        polite = "trap 'echo >told%d; sleep 1.2; echo >cleaned%d; exit' TERM; echo $$ >shell%d; sleep 600 & wait"
+        numbers = [client.begin(lasting(polite % (n, n, n)), token=n) for n in range(3)]
+        pids, begun = [number_in(Path("shell%d" % n)) for n in range(3)], time.monotonic()
+        for end in goodbye.split(", "):
+            client.process.stdin.close() if end == "EOF" else client.process.send_signal(signal.SIGTERM)
+            time.sleep(0.1)
+        assert eventually(lambda: os.path.exists("told0"), within_s=0.9 if "TERM" in goodbye else 9)
+        client.process.send_signal(signal.SIGHUP) if goodbye == "EOF" else None
+        rest = iter(client.receive, None)
+        answered = [message["id"] for message in rest if "id" in message]
+        assert client.ended() == 0 and sorted(answered) == (numbers if goodbye == "TERM, EOF" else [])
+        took_s = time.monotonic() - begun
+        assert all(os.path.exists("cleaned%d" % n) for n in range(3)) and not any(map(alive, pids))
+        assert took_s > (2.2 if goodbye == "EOF" else 1.2)
+        assert Path("log").read_text().count("cancelled") == 3
 
 
 live_pieces = st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15]))

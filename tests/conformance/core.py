@@ -871,11 +871,11 @@ def the_directory_is_gone(q):
     shutil.rmtree(kept, ignore_errors=True)
     gone.write_text("")
     q.says("echo on", note.replace("No such file or directory", "Not a directory") + "on\n", wire=wire)
-    (q.folder / "no-folder").write_text("")
     nowhere = q.folder / "nowhere"
     nowhere.mkdir()
     wire = q.server("--state-dir", str(q.folder / "no-folder"), cwd=nowhere, structured=True)
     wire.ask("ping")
+    (q.folder / "no-folder").write_text("")
     nowhere.rmdir()
     text = "[system error: the working directory %s cannot be entered (No such file or directory)]\n" % nowhere
     q.fields(q.says("echo > '%s/ran'" % q.folder, text, True, wire=wire), status="failed", error="cwd_missing")
@@ -1046,11 +1046,10 @@ def a_withheld_name_is_told_once(q):
 
 
 @asks("015.1", "015.5")
-def the_end_of_input_cancels(q):
+def the_end_of_a_server_cancels(q):
     command = "trap 'echo cleaned; exit' TERM; echo begun; setsid sleep 600 & echo $! > child; echo $$ > shell; wait"
     number = q.wire.begin(command, "shell")
-    with contextlib.suppress(OSError):
-        q.wire.process.stdin.close()
+    q.wire.signal(signal.SIGTERM)
     reply = q.wire.finish(number)
     q.equal((reply.text, reply.is_error), ("[command cancelled]\nbegun\ncleaned\n", True))
     q.dead("shell", "child")
@@ -1082,7 +1081,7 @@ def a_cancel_ends_what_drains(q):
         q.dead("gone-" + end)
         q.alive("held-" + end, for_s=0.3)
         bring(wire, end, number)
-        if end not in ("withdrawn", "SIGKILL"):
+        if end not in ("input", "withdrawn", "SIGKILL"):
             q.equal(wire.finish(number).text, "[command cancelled]\non\n", "the answer after %s:" % end)
         q.dead("held-" + end)
 

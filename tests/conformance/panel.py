@@ -279,6 +279,9 @@ BROKEN = {
         ("if signal.getsignal(number) is not signal.SIG_IGN", "if True"),
         *wrong("FLUSH_S = 2.0 ", 0.5, 5),
     ],
+    "025.24": [{"heard": [["^\ufeff(?=.)", "x"]]}],
+    "025.25": wrong("LAST_CALLS_S = 1.0 ", 0, 5),
+    "025.26": wrong("GOODBYE_S = 2.5 ", 1, 60),
     "025.10": wrong("LIVE_EVERY_S = 0.1 ", 0.001, 0.5),
     "025.11": [("if not text or self.call.token is None or", "if not text or"), *wrong("HEARTBEAT_S = 10.0 ", 9, 12)],
     "025.12": [
