@@ -210,6 +210,7 @@ PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with 
 HEARTBEAT_S = 10.0          # of silence, then a client is told that a call goes on; many wait 60 s
 LAST_CALLS_S = 1.0          # after the end of a server's input, for calls to end by themselves
 GOODBYE_S = 2.5             # ... in which TERM means the same end: SDKs send it after 2 s
+PATIENT_S = 1               # after Ctrl-C on the command line, before it says what it waits for
 FLUSH_S = 2.0               # without a read: a client that has closed its end is given up
 # fmt: on
 
@@ -290,6 +291,8 @@ TOO_MANY_CALLS = (
     "too many calls are under way ({most}); wait for the answer of one, or cancel one"
 )
 
+INTERRUPTED = "bash_tool.py: the command has {grace_s:g}s to end; Ctrl-C again ends it now\n"
+
 DENIED = "Command blocked by safety policy: contains '{pattern}'"
 NOT_CONFIRMED = "Command was not confirmed by the user."
 
@@ -323,7 +326,7 @@ DESCRIPTION_JOBS = (
     "Commands exceeding timeout are auto-backgrounded."
 )
 DESCRIPTION_STREAMS = (
-    "Execute a bash command in the sandbox. Returns stdout, stderr, and exit code. "
+    "Execute a bash command. Returns stdout, stderr, and exit code. "
     "Use for running tests, installing dependencies, build commands, git operations, "
     "and any task requiring shell execution. "
     "Prefer structured tools (read, write, edit, glob, grep) for file operations."
@@ -1895,6 +1898,7 @@ from typing import (
 )
 
 
+# For those who check their program by types. REQ-BASH-026.16
 Status = Literal["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]
 Mode = Literal["default", "slow", "background"]
 Style = Literal[
@@ -3007,13 +3011,15 @@ def _mode(name: str, limit_s: float) -> str:
 
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
-    Upholds REQ-BASH-006.1, 006.2, 006.3, 006.7, 006.8, 006.9, 006.11, 006.12 and 028.9."""
-    modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
+    Upholds REQ-BASH-006.1, 006.2, 006.3, 006.7, 006.8, 006.9, 006.11, 006.12, 006.14 and 028.9."""
+    described = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
     for name, schema in profile.parameters.items():
         text = (
-            schema["description"].replace("{modes}", modes).replace("{default_ms}", default_ms)
+            schema["description"]
+            .replace("{modes}", described)
+            .replace("{default_ms}", default_ms)
         )
         properties[name] = dict(schema, description=text)
     if "mode" in properties:
@@ -3023,9 +3029,12 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
         arguments["required"] = list(profile.required)
     arguments.update(properties=properties, additionalProperties=False)
     text = profile.description
-    if "mode" not in properties:  # a host has taken it out: nothing is said of modes
-        parts = text.split("\n\n")
-        text = "\n\n".join(part for part in parts if 'mode="' not in part)
+    # Of modes that the row lacks, or that a host has taken out, nothing is said.
+    modes = set(profile.timeouts_s) if "mode" in properties else set()
+    parts = text.split("\n\n")
+    text = "\n\n".join(
+        part for part in parts if set(re.findall('mode="([a-z]+)"', part)) <= modes
+    )
     told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
     if style == "anthropic":
         return {**told, "input_schema": arguments}
@@ -3194,6 +3203,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         if not -(2**31) < given[verb] < 2**31:
             return _wrong('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
+    if background and "mode" not in known:
+        return _wrong('"run_in_background" cannot be true here')
     if background and ("mode" in given or mode not in profile.timeouts_s):
         return _wrong('"run_in_background" needs a mode "background", and no "mode" beside it')
     lone = re.search("[\ud800-\udfff]", given["command"])
@@ -5618,7 +5629,7 @@ def _typed(word: str) -> str:
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
     """Runs the command of the options, and prints the answer. Returns the exit code. Upholds
-    REQ-BASH-017.1, 017.2, 017.3 and 017.4."""
+    REQ-BASH-017.1, 017.2, 017.3, 017.4 and 017.15."""
     command = _typed(options.command)
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
@@ -5627,7 +5638,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
         _engine.python = None
-    cancel = Cancel()
+    cancel, told = Cancel(), INTERRUPTED.format(grace_s=tool.profile.grace_s)
 
     def interrupted(number: int, _: object) -> None:
         """Cancels. From the third signal on the next one has its default action, which ends this
@@ -5635,7 +5646,9 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         cancel.cancel()
         if cancel.count > 2:
             signal.signal(number, signal.SIG_DFL)
+        signal.alarm(PATIENT_S if cancel.count == 1 else 0)
 
+    signal.signal(signal.SIGALRM, lambda *_: _write(2, told))
     with _handled(interrupted):
         result = tool.run(
             command,
@@ -5644,6 +5657,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
             cancel=cancel,
             on_output=partial(_write, 2) if options.follow else None,
         )
+    signal.alarm(0)
     text = json.dumps(result.to_dict()) if options.json else result.text
     _write(1, with_newline(text))
     return EXIT_CODES.get(result.status, result.exit_code or 0)

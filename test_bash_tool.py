@@ -50,7 +50,8 @@ from tests.spec import LONGER_MODES, fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
 from tests.support import SLACK_S, SOURCE, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
 from tests.support import cancelled_after, cancelled_when, children, clause, cli, compiled_script, descriptors, draws
-from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host
+from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, forked_program, in_bytes
+from tests.support import in_fork, in_host
 from tests.support import (
     in_profile,
     keeping,
@@ -1569,7 +1570,9 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
         wrong = '"timeout" must be from %d to %d milliseconds, got ' % (least, most)
     elif background not in (None, True, False) or type(background) is int:
         wrong = '"run_in_background" must be a boolean, got '
-    elif background and (row is not MODES or mode is not None):
+    elif background and row is not MODES:
+        wrong = '"run_in_background" cannot be true here'
+    elif background and mode is not None:
         wrong = '"run_in_background" needs a mode "background", and no "mode" beside it'
     else:
         meant = "background" if background else (mode if row is MODES else None) or "default"
@@ -1589,7 +1592,7 @@ def test_req_bash_006_11_nested_for_chat(name):
     assert json.loads(shown) == tool.definition("openai-chat")
 
 
-@clause("006.12", saboteur=('if "mode" not in properties:', "if False:"))
+@clause("006.12", saboteur=("define", 'if "mode" in properties else set()', ""))
 def test_req_bash_006_12_no_word_of_modes():
     row = tiny(default=0.3, grace=0.2, parameters={"command": MODES.parameters["command"]})
     with BashTool(profile=row, deny="no") as tool:
@@ -1633,6 +1636,31 @@ def test_req_bash_006_13_near_misses(number, form):
         == 'invalid arguments: "mode" must be one of "default", "slow", "background", got " "'
     )
     assert asked(bash_tool.STREAMS, mode="", **of_command).startswith('invalid arguments: unknown key "mode"')
+
+
+@clause("006.14", saboteur=("define", "<= modes", "!= {None}"))
+@given(st.sets(st.sampled_from(["slow", "background", "night"])), st.booleans())
+@example({"slow", "background"}, True)
+@example({"slow"}, False)
+def test_req_bash_006_14_what_there_is(modes, hidden):
+    shown = {key: value for key, value in MODES.parameters.items() if not (hidden and key == "mode")}
+    limits = {mode: 60 for mode in ("default", "slow", "background", "night") if mode in {"default", *modes}}
+    with BashTool("/", profile=dataclasses.replace(MODES, parameters=shown, timeouts_s=limits)) as tool:
+        told = tool.definition()
+        there = set() if hidden else modes
+        for mode, words in (("slow", "builds, downloads"), ("background", "servers/demos")):
+            assert (words in told["description"]) == ('mode="%s"' % mode in told["description"]) == (mode in there)
+        assert "Keep commands concise" in told["description"] and ("ackground" in json.dumps(told)) == (
+            "background" in there
+        )
+        assert told["input_schema"]["properties"].get("mode", {}).get("enum") == (None if hidden else list(limits))
+        said = bash_tool.parse_arguments({"command": "ls", "run_in_background": True}, tool.profile)
+        assert (
+            said == bash_tool.Request("ls", "background")
+            if "background" in there
+            else said.error == "invalid_arguments"
+        )
+        assert not hidden or "mode" not in said.reason
 
 
 # ---- 007 Errors ----------------------------------------------------------------------------------------------------
@@ -3026,6 +3054,30 @@ def test_req_bash_017_14_kill(form):
     assert (done.returncode, done.stdout) == (125, b"") and b" 5;" in done.stderr
 
 
+@clause("017.15", saboteur=("_run_and_print", "_write(2, told)", "None"))
+@pytest.mark.parametrize("stderr", ["pipe", "terminal"])
+def test_req_bash_017_15_one_interrupt_is_told_of(stderr):
+    said = b"bash_tool.py: the command has 60s to end; Ctrl-C again ends it now"
+    for number, (trap, silent) in enumerate([("trap '' INT TERM", False), ("trap 'sleep 0.1; exit' TERM", True)]):
+        ours, theirs = pty.openpty() if stderr == "terminal" else os.pipe()
+        command = lasting("%s; echo $$ >shell%d; sleep 600 & while :; do wait; done" % (trap, number))
+        with forked_program(
+            "--set", "grace_s=60", command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs
+        ) as host:
+            os.close(theirs)
+            pid = number_in(Path("shell%d" % number))
+            host.send_signal(signal.SIGINT)
+            told = b""
+            while not silent and not told.endswith(b"\n"):
+                told += os.read(ours, 1000)
+            assert told.strip() == b"" if silent else told.strip() == said and alive(pid)
+            host.send_signal(signal.SIGINT) if not silent else None
+            assert host.stdout.read() == b"[command cancelled]\n" and host.wait(20) == 130 and not alive(pid)
+        with contextlib.suppress(OSError):  # EIO of a terminal
+            assert os.read(ours, 1000) == b""
+        os.close(ours)
+
+
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
 
 
@@ -4181,8 +4233,8 @@ def test_req_bash_025_25_what_ends_soon_is_answered(known, pause_s):
 @clause("025.26", saboteur=("Server.serve", "if not underway.answer:", "if False:"))
 @pytest.mark.parametrize("goodbye", ["EOF", "EOF, TERM", "TERM, EOF"])
 def test_req_bash_025_26_the_late_are_not_answered(goodbye):
-    """They have the whole grace, whatever the client sends in the next 2.5 s: the SDKs send TERM after 2 s. TERM ends the
-    second of 025.25 at once; where it came first the answers are due as ever."""
+    # They have the whole grace, whatever the client sends in the next 2.5 s; the SDKs send TERM after 2 s. TERM ends
+    # the second of 025.25. Where it came first the answers are due as ever.
     with Client("--log", "log", timeouts={"grace_s": 60}) as client:
         polite = "trap 'echo >told%d; sleep 1.2; echo >cleaned%d; exit' TERM; echo $$ >shell%d; sleep 600 & wait"
         numbers = [client.begin(lasting(polite % (n, n, n)), token=n) for n in range(3)]
@@ -4834,7 +4886,7 @@ def test_req_bash_026_15_closed(profile, grace):
 
 @clause("026.16", saboteur=("Confirm", "bool", "object"))
 def test_req_bash_026_16_types():
-    """Here as annotations; tests/integration has mypy read a program."""
+    # Here as annotations; tests/integration/test_wheel.py has mypy read programs.
     hints = {method: typing.get_type_hints(getattr(BashTool, method)) for method in ("__init__", "run", "definition")}
     statuses = typing.get_args(typing.get_type_hints(bash_tool.Result)["status"])
     assert list(statuses) == bash_tool.OUTPUT_SCHEMA["properties"]["status"]["enum"]
