@@ -4370,18 +4370,26 @@ def _state_folder(given: AnyPath) -> str:
     """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
     folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
     path = _path("state_dir", given)
-    code = errno.EPERM if (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")) else 0
-    try:
-        os.stat(path + "/")
-    except OSError as problem:
-        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
-            code = problem.errno
-    if code:
-        raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
-    return path
+    code = errno.EPERM
+    if not (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")):
+        try:
+            os.stat(path + "/")
+            return path
+        except OSError as problem:
+            code = problem.errno or 0
+    if code not in (errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG):
+        return path
+    raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
 
 
-OTHER_SHELLS = "sh dash ash zsh fish ksh csh tcsh busybox pwsh cmd".split()
+# In the words of a prefix: another shell as the last program, bash with an option and no bash
+# behind it, or no program at all. A word that begins with `-` is no program.
+_NO_BASH = (
+    r"(?s)(?:^|\s)(?:(?:[^-\s]\S*)?/)?"
+    r"(?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*"
+    r"|bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$"
+    r"|^(?:\s*-\S*)*\s*$"
+)
 
 
 def _shell(given: str | Sequence[str]) -> list[bytes]:
@@ -4389,17 +4397,10 @@ def _shell(given: str | Sequence[str]) -> list[bytes]:
     shell has other options, and bash takes no options behind those of its own. Any other program
     may start bash. Upholds REQ-BASH-026.12."""
     words = _strings(given, "shell")
-    names = [
-        "-" if word[0] == "-" else os.path.basename(word) for word in " ".join(words).split()
-    ]
-    programs = [name for name in names if name != "-"]
-    right = programs and programs[-1] not in OTHER_SHELLS
-    if "bash" in names and names[-1] != "bash":
-        right = right and "-" not in names[names.index("bash") :]
     wanted = (
         "words that end in bash or in a program that starts it, without options behind bash"
     )
-    require(right, "shell", wanted, given)
+    require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
     return list(map(os.fsencode, words))
 
 
