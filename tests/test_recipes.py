@@ -190,6 +190,15 @@ def test_a_program_is_talked_to(tmp_path, monkeypatch):
             print(screen.read_text())  # pytest shows it where the test fails
 
 
+def test_a_watcher_goes_on():
+    """A program that stops at the end of its input goes on, ends with its job, and takes what gave the input with it."""
+    seconds = unique()
+    program = block("sleep infinity").replace("sleep infinity", "sleep " + seconds)
+    names = {"running": lambda: running(seconds), "seen": []}
+    exec(program.replace("    assert job.kill()", "    seen.extend(running())\n    assert job.kill()"), names)
+    assert names["seen"] and eventually(lambda: not running(seconds))
+
+
 def test_judging_another_implementation():
     (program,) = recipes("Judging another implementation")
     wire, dump = program.strip().split("\n")
