@@ -386,6 +386,14 @@ def made(cwd=None, default=1.0, grace=0.4, profile=None, **options):
     return BashTool(cwd, profile=tiny(default, grace, profile), **options)
 
 
+def nowhere_to_write(cwd=None, below="", **options):
+    """A tool whose folder for files can no longer be made: a file stands there, or where the folder above it should."""
+    place = Path(tempfile.mkdtemp(dir="."), "file")
+    tool = BashTool(cwd, state_dir=place / below, **options)
+    place.touch()
+    return tool
+
+
 def cancelled_after(seconds):
     """A token that is cancelled after so many seconds."""
     cancel = Cancel()

@@ -37,6 +37,7 @@ UNASKED = {  # clauses of the levels core, server and jobs that no client can as
     "009.9": "would take a file system without modes or locks",
     "015.4": "a client cannot see whether its cancel came before the command began",
     "018.2": "only a program that uses the library can be asked for a confirmation",
+    "018.3": "only a program that uses the library can be asked for a confirmation",
     "023.4": "exit_code and success are fields of the library and of --json, not of the protocol",
 }
 UNASKED_ENTRIES = {  # of section 4 and of core and server, and why

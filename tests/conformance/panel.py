@@ -298,6 +298,7 @@ BROKEN = {
     "020.2": [("Life._stay", "now >= self._limit_s", "self.seen.has_left")],
     "021.3": [("TAIL_LINES", "TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "024.4": [("present", ".strip():", '.strip("\\ufeff \\t\\n"):')],
+    "006.13": [("_meant", "{1,15}", "+"), ("_meant", 'return value == "true"', "return value")],
     "025.2": [{"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "025.3": [
         ("_handle_request", "in HANDSHAKE_VERSIONS", "in (*HANDSHAKE_VERSIONS, '2026-07-28')"),
@@ -324,6 +325,9 @@ BROKEN = {
         ("_handled", "signal.getsignal(number) is not signal.SIG_IGN", "True"),
         *wrong("FLUSH_S", 0.5, 5),
     ],
+    "025.24": [{"heard": [["^\ufeff(?=.)", "x"]]}],
+    "025.25": wrong("LAST_CALLS_S", 0, 5),
+    "025.26": wrong("GOODBYE_S", 1, 60),
     "025.10": wrong("LIVE_EVERY_S", 0.001, 0.5),
     "025.11": [("CallUnderway.progress", "or self.call.token is None or", "or"), *wrong("HEARTBEAT_S", 9, 12)],
     "025.12": [

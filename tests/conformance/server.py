@@ -240,7 +240,7 @@ def each_era_has_its_form(q):
             cached = "ttlMs" in result and "cacheScope" in result
             q.that(cached, "ttlMs and cacheScope in the answer to %s" % method, json.dumps(result)[:600])
         if method == "server/discover":
-            q.equal((result.get("supportedVersions"), result.get("capabilities")), (["2026-07-28"], {"tools": {}}))
+            q.equal((result.get("supportedVersions"), result.get("capabilities")), (VERSIONS, {"tools": {}}))
             continue
         (message,) = answers_to(q, q.wire, (requested(2, method, **params), 0, 2))
         handshake = "resultType" not in message["result"]
@@ -430,7 +430,7 @@ def the_server_ends(q):
         command = "trap 'echo bye; exit' TERM; echo $$ > shell-%s; sleep 600 & echo $! > child-%s; wait"
         number = wire.begin(command % (end, end), "shell-" + end, "child-" + end, mode="slow")
         bring(wire, end, number)
-        if end != "output":
+        if end not in ("input", "output"):  # 025.26 says more of the end of the input
             q.equal(wire.finish(number).text, "[command cancelled]\nbye\n", "the answer that is due:")
         q.equal(wire.ended(), 0, "exit code after %s:" % end)
         q.dead("shell-" + end, "child-" + end)
@@ -441,9 +441,49 @@ def the_server_ends(q):
         for n, end in enumerate((first, second)):  # the second stop is KILL at once
             bring(wire, end, number)
             q.there("heard-" + name)
+            if (n, end) == (0, "input"):
+                time.sleep(2.5)  # 025.26
             q.alive(*[name] * (n == 0))
         q.equal(wire.ended(), 0, "exit code after %s:" % name)
         q.dead(name)
+
+
+@asks("025.24")
+def a_byte_order_mark(q):
+    for line, number in ((b'{"jsonrpc": "2.0", "id": "a", "method": "ping"}', "a"), (b"", None)):
+        wire = q.server()
+        wire.send(b"\xef\xbb\xbf" + line)
+        if number is not None:
+            q.equal(wire.response(number).get("result"), {}, "the answer to a ping behind a byte order mark:")
+        q.equal(wire.ask("ping"), {})
+
+
+@asks("025.25", "025.26")
+def the_input_ends_during_calls(q):
+    wire = q.server(timeouts={"grace_s": 600})
+    ends = wire.begin("sleep 0.4; echo ended; exit 3")
+    late = wire.begin(
+        "trap 'echo > told; sleep 2; echo > cleaned; exit' TERM; echo $$ > late; sleep 600 & wait", "late"
+    )
+    deaf, begun = wire.begin(DEAF.format("deaf"), "deaf", token="p"), time.monotonic()
+    wire.process.stdin.close()
+    q.equal(
+        wire.finish(ends).text, "[command failed: exit code 3]\nended\n", "the answer to a call that ends by itself:"
+    )
+    if q.clause == "025.25":
+        q.there("heard-deaf")
+        return q.took(time.monotonic() - begun, 0.9, 3, "from the end of the input to the end of the others")
+    q.there("told", "heard-deaf")
+    wire.signal(signal.SIGTERM)  # as the SDKs do: no second stop
+    q.there("cleaned")
+    q.dead("late")
+    q.alive("deaf")
+    time.sleep(max(0, begun + 2.8 - time.monotonic()))
+    wire.signal(signal.SIGTERM)
+    q.dead("deaf")
+    said = wire.receive()
+    q.that(said is None, "no answer to %d and %d" % (late, deaf), json.dumps(said))
+    q.equal(wire.ended(), 0, "exit code of the server:")
 
 
 @asks("025.9")
