@@ -31,7 +31,8 @@ def pytest_sessionfinish():
 
 
 def pytest_configure(config):
-    config.pluginmanager.register(Load())  # a hook of this file itself would not be asked about the tests above its folder
+    # The hooks of this file itself are not asked about the tests above its folder.
+    config.pluginmanager.register(Load())
 
 
 class Load:
