@@ -48,6 +48,13 @@ format: $(VENV)/ready   ## lay out the code; make format ARGS=--check changes no
 	$(FORMAT) --line-length 120 test_bash_tool.py tests
 	$(IN_VENV) -m tests.tools.comments
 
+.PHONY: check
+check:      ## what every change must pass, here and in both CIs: types, layout, tests, and the judge on our own server
+	@$(MAKE) --no-print-directory types
+	@$(MAKE) --no-print-directory format ARGS=--check
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory wire
+
 .PHONY: saboteurs
 saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur; ARGS=003.9 for one, ARGS=third for a third
 	$(COMPILED) $(IN_VENV) -m tests.tools.saboteurs $(ARGS)

@@ -1,12 +1,11 @@
 """The properties of bash_tool: one for each clause of SPEC.md, in its order, each with its saboteur beside it.
 
-    python3 -m pytest test_bash_tool.py                 takes pytest and Hypothesis alone
+    python3 -m pytest test_bash_tool.py                 takes pytest and Hypothesis, and the folder tests/ beside it
     python3 -m pytest test_bash_tool.py -k 003_9        one clause
     python3 -m tests.tools.saboteurs 003.9              the same property under its saboteur, where it must fail
 
 `@clause("003.9", saboteur=(place, old, new))` names the clause and the change of bash_tool.py under which the property
-turns red.
-The module under test runs in three kinds of process: a patch in this process changes nothing of a supervisor.
+turns red. The module under test runs in three kinds of process: a patch in this process changes nothing of a supervisor.
 `variant_module` loads a copy in which a constant or a line is another. Claims about the machine are polled for until a
 deadline. docs/contributing.md says how to change a clause.
 """
@@ -47,7 +46,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from tests.known_commands import ESCAPE_SEQUENCES, Known, NAP, SNIPPETS, WAYS_OF_LEAVING, WAYS_OF_TERM, at_once, endless
 from tests.known_commands import endless_in_each_way, failures, filler, folders, known_commands, leaving, names
-from tests.known_commands import sizes_about, words
+from tests.known_commands import sizes_about, until, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
 from tests.processes import of_proc, parent_of, processes, running
 from tests.spec import LONGER_MODES, fenced, size_in_words
@@ -61,6 +60,7 @@ from tests.support import (
     keeping,
     lasting,
     lives_in,
+    long_look,
     needs_proc,
     no_leak,
     notes_in,
@@ -69,7 +69,7 @@ from tests.support import (
     ran,
 )
 from tests.support import record_beside, request, sections, side_by_side, stop_in, supervisor_of, tasks, tiny, told_in
-from tests.support import unique, unshared, until_lasting, variant_module, warm_up
+from tests.support import slack_s, unique, unshared, until_lasting, variant_module, warm_up
 from tests.support import nothing_is_left  # noqa: F401
 
 
@@ -330,8 +330,7 @@ def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
 
 
 @clause("002.5", saboteur=("TIMED_OUT", '"timed out after {limit}"', '"timed out"'))
-@given(st.sampled_from([0.05, 0.1, 0.25, 1]))
-@few
+@pytest.mark.parametrize("limit", [0.05, 0.1, 0.25, 1])
 def test_req_bash_002_5_names_the_limit(limit):
     with BashTool() as tool:
         result = tool.run(lasting("sleep 600"), timeout_s=limit)
@@ -409,8 +408,8 @@ def test_req_bash_003_1_answers_at_once():
 
     starts()
     # 0.5 s: see the benchmark; here the machine may be busy
-    assert min(times) >= 0.3 and sorted(times)[len(times) // 2] < 2, times
-    with BashTool() as tool:
+    assert min(times) >= 0.3 and sorted(times)[len(times) // 2] < 10, times
+    with BashTool() as tool, long_look():
         text = tool.run("for i in 1 2 3; do echo $i; done", mode="background").text
         assert text.endswith("1\n2\n3\n\n\n[background process completed]\n")
 
@@ -437,11 +436,10 @@ def test_req_bash_003_2_outlives_the_host():
 
 
 @clause("003.3", saboteur=("job_lines", "[started]", "[started, JOB_REMINDER.format(pid=outcome.pid)]"))
-@given(st.sampled_from(["exit 3", "if", "no-such-command", "kill -9 $$", "echo x; false", "exec /no"]))
-@few
+@pytest.mark.parametrize("command", ["exit 3", "if", "no-such-command", "kill -9 $$", "echo x; false", "exec /no"])
 def test_req_bash_003_3_an_early_failure_is_one(command):
     code = {"exit 3": 3, "if": 2, "kill -9 $$": 137, "echo x; false": 1}.get(command, 127)
-    with BashTool() as tool:
+    with BashTool() as tool, long_look():
         result = tool.run(command, mode="background")
     assert result.is_error and result.status == "exited"
     assert result.text.startswith("[command failed: exit code %d" % code)
@@ -473,10 +471,13 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
 @clause("003.5", saboteur=("describe_end", '"completed"', '"succeeded"'))
 @fewest
 @given(st.lists(known_commands(codes=st.just(0), signals=[], pause_s=0.5), min_size=2, max_size=6))
-@example([Known("sleep 0.5"), Known("echo a; sleep 0.5; (exit 3); echo b", merged="a\nb\n")])
+@example([Known("sleep 0.5", seconds=0.5), Known("echo a; sleep 0.5; (exit 3); echo b", merged="a\nb\n", seconds=0.5)])
 def test_req_bash_003_5_completed(commands):
+    go = Path(unique())
     with BashTool() as tool:
-        for known, job in zip(commands, at_once(lambda known: background(tool, known.text), commands)):
+        jobs = at_once(lambda known: background(tool, known.held(go)), commands)
+        go.touch()
+        for known, job in zip(commands, jobs):
             assert job.wait(20) and (job.status, job.exit_code) == ("exited", 0)
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process completed]\n"
 
@@ -485,10 +486,15 @@ def test_req_bash_003_5_completed(commands):
 @needs_proc
 @fewest
 @given(st.lists(known_commands(codes=failures, pause_s=0.5), min_size=3, max_size=8))
-@example([Known("sleep 0.5; exit 7", code=7), Known("sleep 0.5; kill -9 $$", code=137, signal="SIGKILL")])
+@example(
+    [Known("sleep 1; exit 7", code=7, seconds=1), Known("sleep 1; kill -9 $$", code=137, signal="SIGKILL", seconds=1)]
+)
 def test_req_bash_003_6_failed(commands):
+    go = Path(unique())
     with BashTool() as tool:
-        for known, job in zip(commands, at_once(lambda known: background(tool, known.text), commands)):
+        jobs = at_once(lambda known: background(tool, known.held(go)), commands)
+        go.touch()
+        for known, job in zip(commands, jobs):
             assert job.wait(20) and (job.status, job.exit_code) == ("exited", known.code)
             how = "signal: %d (%s)" % (known.code - 128, known.signal)
             how = how if known.signal else "exit status: %d" % known.code
@@ -581,10 +587,12 @@ def test_req_bash_003_9_exactly_one_note(commands, killed_readers, readers):
         program = """
             result = BashTool(state_dir=sys.argv[1]).run(sys.argv[2], mode="background")
             assert result.status == "running", result
+            open(sys.argv[4], "x").close()
             threading.Event().wait(float(sys.argv[3]))
             os.kill(os.getpid(), 9)
         """
-        dying_host(program, folder, known.text, "%.3f" % host_s)
+        go = os.path.abspath(unique())  # the half second begins when the host has its answer
+        dying_host(program, folder, known.text.replace("sleep", until(go) + "; sleep", 1), "%.3f" % host_s, go)
         (path,) = Path(folder).glob("*.log")
         for name, reader_s in killed_readers:  # at whatever moment, before the end of the job or after it
             reader = forked(lambda: READERS[name](bash_tool.Job(str(path))) and 0)
@@ -608,9 +616,10 @@ def test_req_bash_003_9_exactly_one_note(commands, killed_readers, readers):
 @clause("003.10", saboteur=("Command.note_end", 'how + ("; still running: " + still if still else "")', "how"))
 @needs_proc
 def test_req_bash_003_10_a_daemon_is_named():
-    limits_s = dict(MODES.timeouts_s, background=2.5)
+    limits_s = dict(MODES.timeouts_s, background=3.5)
     with BashTool(profile=dataclasses.replace(MODES, timeouts_s=limits_s, grace_s=0.3)) as tool:
-        result = tool.run(lasting("setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon; exit 4"), mode="background")
+        with long_look():
+            result = tool.run(lasting("setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon; exit 4"), mode="background")
         daemon = number_in("daemon")
         assert result.exit_code == 4 and alive(daemon)
         how = lasting("failed: exit status: 4; still running: %d \"sleep 600\"") % daemon
@@ -638,7 +647,8 @@ def test_req_bash_003_11_lists_what_anybody_started():
         assert [j.created for j in tool.jobs()] == sorted(j.created for j in tool.jobs())
         for n, pid in enumerate(pids):
             job = tool.job(pid)
-            assert job.command.startswith("echo %d;" % n) and job.read()[0].startswith("%d\n" % n)
+            assert n < 3 or job.wait(20)
+            assert job.command.startswith("echo %d;" % n) and eventually(lambda: job.read()[0].startswith("%d\n" % n))
             assert (job.status, job.exit_code) == (("running", None) if n < 3 else ("exited", n))
         with pytest.raises(LookupError, match=r"^no background process has the pid 1; running: (\d+ \".*\"(, |$)){3}$"):
             tool.job(1)
@@ -708,8 +718,9 @@ def test_req_bash_003_13_kill_means_gone():
             assert (job.status, job.exit_code) == ("exited", code) and len(notes_in(job.output_file)) == 1
             assert ("bye" in job.read()[0]) == (code == 5)
             assert job.kill()  # of what has ended: nothing to do
-        job = background(tool, lasting("sleep 600 >/dev/null 2>&1 & echo $! > other; sleep 0.4; exit 0"))
-        assert job.wait(10) and alive(number_in("other"))
+        job = background(tool, lasting("sleep 600 >/dev/null 2>&1 & echo $! > other; ") + until("go"))
+        Path("go").touch()
+        assert job.wait(20) and alive(number_in("other"))
         assert job.kill() and not alive(number_in("other")) and job.status == "exited"
 
         @fewest
@@ -751,8 +762,9 @@ def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
                     with open(record) as file:
                         fcntl.flock(file, fcntl.LOCK_EX)
                         assert bash_tool.Job(job.output_file, grace_s=0.3).kill() is False
-            job = background(tool, "sleep 0.4")  # of one that has ended there is nothing to signal
-            assert job.wait(10)
+            job = background(tool, until("go"))  # of one that has ended there is nothing to signal
+            Path("go").touch()
+            assert job.wait(20)
             record = Path(record_beside(job.output_file))
             record.write_text(json.dumps({**json.loads(record.read_text()), "pid": stranger.pid}))
             assert bash_tool.Job(job.output_file).kill()
@@ -792,7 +804,8 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
     assert path.read_text() == known.merged + "late\n"  # no completion note
     with BashTool(max_jobs=1) as tool:  # leftovers do not count
         assert "still running" in tool.run(NAP + " >/dev/null &").text
-        assert tool.run("echo fine", mode="background").status == "exited"
+        with long_look():
+            assert tool.run("echo fine", mode="background").status == "exited"
 
 
 @clause("003.16", saboteur=("JobTable.take_place", "< self._most", "<= self._most"))
@@ -806,7 +819,8 @@ def test_req_bash_003_16_a_bound_on_jobs():
         assert (len(refused), len(started)) == (3, 3) and {result.status for result in refused} == {"rejected"}
         text = tool.run(lasting("sleep 600"), mode="background").text
         assert all(lasting("%d \"sleep 600\"") % result.pid in text for result in started) and "3 of at most 3" in text
-        assert tool.run("echo fine").text == "fine\n" and other.run("exit 0", mode="background").exit_code == 0
+        with long_look():
+            assert tool.run("echo fine").text == "fine\n" and other.run("exit 0", mode="background").exit_code == 0
         assert tool.job(started[0].pid).kill() and background(tool, lasting("sleep 600")).kill()
         for result in started:
             tool.job(result.pid).kill()
@@ -823,18 +837,21 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         def run(known):
             folder = Path(tempfile.mkdtemp())
             with BashTool(folder, profile=keeping) as tool:
-                result = tool.run("echo $$ > me\n" + known.text)
+                result = tool.run("echo $$ > me\n" + known.held("go"))
                 pid, job = number_in(folder / "me"), tool.job(result.pid)
                 assert (result.status, result.is_error, result.exit_code) == ("running", False, None)
                 assert (result.pid, result.stdout, job.status) == (pid, known.early, "running")
                 said = "[command still running after 1s, as a job]\n%s<pid>%d</pid>\n<output_file>%s</output_file>"
                 silent = "" if known.early else "[%s]\n" % bash_tool.NOTE_SILENT
                 assert result.text.startswith(said % (silent, pid, job.output_file))
+                (folder / "go").touch()
                 assert job.wait(20) and job.exit_code == known.code
                 whole = Path(job.output_file).read_text()
             assert whole == known.merged + "".join(notes_in(job.output_file)) and len(notes_in(job.output_file)) == 1
 
-        early = Known("echo early; sleep 1.5; echo late; exit 6", merged="early\nlate\n", code=6, early="early\n")
+        early = Known(
+            "echo early; sleep 1.5; echo late; exit 6", merged="early\nlate\n", code=6, early="early\n", seconds=1.5
+        )
         at_once(run, [early, *commands])
 
     goes_on()
@@ -852,9 +869,10 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert job.wait(10) and job.status == "timed_out"
         assert notes_in(job.output_file) == ["\n\n[background process failed: timed out after 1s]\n"]
     with nowhere_to_write(profile=keeping) as tool:  # no record: a job of this tool all the same
-        result = tool.run("sleep 1.5; exit 6")
+        result = tool.run(until("go") + "; exit 6")
         assert (result.status, result.error) == ("running", None)
         job = tool.job(result.pid)
+        Path("go").touch()
         assert [one.pid for one in tool.jobs()] == [job.pid] and job.wait(20) and job.exit_code == 6
         job = tool.job(tool.run(NAP).pid)
         assert job.kill() and not alive(job.pid)
@@ -912,7 +930,7 @@ def test_req_bash_003_20_files_that_fail(fault):
         pytest.skip("mounting takes root")
     with small_disk("state") if fault == "full" else contextlib.nullcontext():
         with BashTool(state_dir="state") as tool:
-            job = background(tool, "sleep 1; seq 20000; echo alive > witness; exit 9")
+            job = background(tool, until("go") + "; seq 20000; echo alive > witness; exit 9")
             if fault == "deleted":
                 os.unlink(job.output_file)
             elif fault == "truncated":
@@ -920,7 +938,8 @@ def test_req_bash_003_20_files_that_fail(fault):
             elif fault == "replaced":
                 os.rename(job.output_file, "elsewhere")
                 Path(job.output_file).write_text("mine\n")
-            assert job.wait(10) and (job.status, job.exit_code) == ("exited", 9) and Path("witness").exists()
+            Path("go").touch()
+            assert job.wait(20) and (job.status, job.exit_code) == ("exited", 9) and Path("witness").exists()
             assert bash_tool.Job(job.output_file).exit_code == 9 and tool.job(job.pid).status == "exited"
             if fault == "truncated":
                 assert len(notes_in(job.output_file)) == 1 and "20000\n" in job.read()[0]
@@ -931,10 +950,9 @@ def test_req_bash_003_20_files_that_fail(fault):
 
 @clause("003.21", saboteur=("Life._watch", "self.known_as_job and code < 0", "False"))
 @needs_proc
-@given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
-@settings(max_examples=3)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
 def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
-    for name in ("server", "quiet"):
+    for name in ("server", "quiet", "go"):
         if os.path.exists(name):  # of the example before
             os.unlink(name)
     with BashTool(profile=tiny(grace=0.5)) as tool:
@@ -946,8 +964,9 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
         assert not any(map(alive, others))
         how = "failed: signal: %d (%s)" % (number, number.name)
         assert notes_in(job.output_file) == ["\n\n[background process %s]\n" % how]
-        job = background(tool, lasting("sleep 600 >/dev/null 2>&1 & echo $! > server; sleep 0.5; exit 143"))
-        assert job.wait(10) and job.exit_code == 143 and alive(number_in("server")) and job.kill()
+        job = background(tool, lasting("sleep 600 >/dev/null 2>&1 & echo $! > server; ") + until("go") + "; exit 143")
+        Path("go").touch()
+        assert job.wait(20) and job.exit_code == 143 and alive(number_in("server")) and job.kill()
         result = tool.run(lasting("sleep 600 >/dev/null 2>&1 & echo $! > server; kill -KILL $$"))  # no job
         assert result.exit_code == 137 and "still running: pid %d " % number_in("server") in result.text
 
@@ -957,7 +976,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 @few
 @given(st.sampled_from(["", "done\n", "no newline"]), st.sampled_from(["", "sleep 600 & ", "(setsid sleep 600 &); "]))
 def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
-    with BashTool() as tool:
+    with BashTool() as tool, long_look():
         result = tool.run(lasting(left + "printf '%s'" % output.replace("\n", "\\n")), mode="background")
         still = "".join(lasting("; still running: %d \"sleep 600\"") % pid for pid in result.leftovers)
         note = "\n\n[background process completed%s]\n" % still
@@ -1910,8 +1929,7 @@ def test_req_bash_007_1_states_the_code(code, prints):
 
 
 @clause("007.2", saboteur=("read_returncode", "128 - returncode", "-1"))
-@given(st.sampled_from(["HUP", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1"]))
-@few
+@pytest.mark.parametrize("name", ["HUP", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1"])
 def test_req_bash_007_2_names_the_signal(name):
     number = getattr(signal, "SIG" + name)
     with BashTool() as tool:
@@ -2462,11 +2480,15 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
         begun = time.monotonic()
         result = tool.run("exec 3>&1; %s & %s" % (holder, known.text))
         took = time.monotonic() - begun
-        assert least <= took < least + 6 and result.exit_code == known.code
-        return result
+        assert idle <= took < least + 20 and result.exit_code == known.code
+        return result.stdout, took
 
-    silent, _ = at_once(run, [(NAP, idle), ("(while :; do echo x; sleep 0.02; done)", idle + more)])
-    assert silent.stdout == known.merged
+    writes = "(while :; do echo $EPOCHREALTIME; sleep 0.02; done)"
+    (silent, _), (noisy, took) = at_once(run, [(NAP, idle), (writes, idle + more)])
+    assert silent == known.merged
+    times = list(map(float, re.findall(r"(\d{10}\.\d{6})\n", noisy)))
+    pauses = [later - time for time, later in zip(times, times[1:])]
+    assert took >= idle + more or max(pauses) > idle / 2  # on a busy machine the writer itself may have been silent
 
 
 @clause("011.2", saboteur=("leftover_notes", "named=named,", 'named="processes",'))
@@ -2489,8 +2511,10 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             stop = re.search(r"to stop: (kill -TERM [-0-9 ]+)(;|$)", note).group(1)
             subprocess.run(["bash", "-c", stop], check=True)
             assert eventually(lambda: not any(map(alive, pids)))
-    for passing in ("true & ", "(sleep 0.02) >/dev/null 2>&1 & ", "sleep 0.02 & "):  # what is just ending
-        assert tool.run(passing + "exit %d" % code).notes == ()
+    with pytest.MonkeyPatch.context() as patched, BashTool(profile=tiny(20, drain_idle_s=20, drain_total_s=20)) as tool:
+        patched.setattr(bash_tool, "LEAVING_S", 20.0)
+        for passing in ("true & ", "(sleep 0.02) >/dev/null 2>&1 & ", "sleep 0.02 & "):  # what is just ending
+            assert tool.run(passing + "exit %d" % code).notes == ()
 
 
 @clause(
@@ -2526,7 +2550,7 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
         assert (held.stdout, held.exit_code) == ("x" * size + known.merged, known.code)
 
     whatever_holds_the_output()
-    with BashTool() as tool:
+    with BashTool(profile=tiny(default=20, drain_idle_s=20.0, drain_total_s=20.0)) as tool:
         numbers = "".join("%d\n" % n for n in range(1, 201))
         assert tool.run("exec > >(sleep 0.1; sort -n); seq 200 -1 1").stdout == numbers
         assert tool.run("exec > >(tee log) 2>&1; echo one; echo two >&2").stdout == "one\ntwo\n"
@@ -2541,7 +2565,8 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
     own = [*unshared("--pid")[:1], "--pid", "sh", "-c", lasting("sleep 601 >/dev/null 2>&1 & ") + '"$@"; exit $?', "sh"]
     starts = lasting("sleep 600 >/dev/null 2>&1 & ") * count
     with BashTool(shell=[*own, "bash"], ephemeral=True) as tool:
-        result = tool.run(starts + until_lasting(0, count) + "echo up", mode=mode)
+        with long_look():
+            result = tool.run(starts + until_lasting(0, count) + "echo up", mode=mode)
         assert "to stop" not in result.text and "up\n" in result.text and result.ok
         assert len(result.leftovers) == count + 1 and result.text.count(lasting(' "sleep 600"')) == count
         running = tool.run(starts + lasting("sleep 602"), mode="background")
@@ -2994,7 +3019,8 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
         assert tool.run("echo $%s; exit 1" % secret).notes == () and tool.run("exit 1").notes == ()
     keeping = dataclasses.replace(JOBS, timeouts_s={"default": 0.5})
     with BashTool(profile=keeping) as tool:
-        pid = tool.run("sleep 1; echo %s; exit 1" % part).pid
+        pid = tool.run(until("go") + "; echo %s; exit 1" % part).pid
+        Path("go").touch()
         assert eventually(lambda: tool.job(pid).status == "exited")
         assert tool.call({"check_pid": pid}).notes == (note + secret,) and tool.call({"check_pid": pid}).notes == ()
 
@@ -3124,8 +3150,7 @@ def all_cancelled(commands, profile):
 
 
 @clause("015.1", saboteur=("Life.act", '"cancelled",', '"timed_out",'))
-@given(st.booleans())
-@settings(max_examples=4)
+@pytest.mark.parametrize("cleans_up", [False, True])
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     for path in ("begun", "child"):
         Path(path).unlink() if Path(path).exists() else None
@@ -3481,6 +3506,8 @@ def test_req_bash_017_9_jobs():
         pids = [tool.run(command, mode="background").pid for command in commands]
         assert tool.job(pids[2]).status == "running"
         killed = tool.run("kill -9 $$", mode="background").pid
+        assert all(tool.job(pid).wait(20) for pid in (*pids[:2], killed))
+        assert eventually(lambda: tool.job(pids[2]).read()[0] == "é\n")
         printed = cli("--state-dir", "state", "--jobs").stdout.decode()
         header, *rows = [line.split("\t") for line in printed.splitlines()]
         assert header == ["PID", "STATUS", "ELAPSED", "SIZE", "OUTPUT", "COMMAND"]
@@ -3767,7 +3794,7 @@ def test_req_bash_019_2_calls_do_not_meet(commands, chance):
     assert len({result.output_file for result in results if result.output_file}) == 5
 
 
-@clause("019.3", saboteur=("Engine.borrow", "self.confinement", "()"))
+@clause("019.3", saboteur=("Engine._borrow", "self.confinement", "()"))
 def test_req_bash_019_3_a_newer_tool_is_as_confined_as_its_host():
     said = in_host("""
         import ctypes
@@ -4116,13 +4143,15 @@ def test_req_bash_021_7_only_what_is_new(before, after):
         return ["echo '%d %s' >&%d%s" % (n, word, stream, pause) for n, (stream, word) in lines]
 
     numbered = list(enumerate(before + after))
-    script = [*writes(numbered[: len(before)], ""), "sleep 1.2", *writes(numbered[len(before) :], "; sleep 0.03")]
+    Path("go").unlink() if os.path.exists("go") else None  # of the example before
+    script = [*writes(numbered[: len(before)], ""), until("go"), *writes(numbered[len(before) :], "; sleep 0.03")]
     with BashTool(profile=keeping()) as tool:
         result = tool.run("\n".join([*script, "echo end", NAP]))
         parts = re.search(r"stdout:\n(.*?)\n\nstderr:\n(.*?)\n\nFull output", result.text, re.DOTALL).groups()
         seen = [line for part in parts for line in part.split("\n") if line]
         assert sorted(seen) == sorted("%d %s" % (n, word) for n, (_, word) in numbered[: len(before)])
         del seen[:]
+        Path("go").touch()
 
         def check():
             said = r"(?s)\[Process %d still running\.\n\nNew output since last check \((\d+) lines\):\n(.*)\n\nFull output: %s\]"
@@ -4142,7 +4171,9 @@ def test_req_bash_021_7_only_what_is_new(before, after):
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
         with BashTool(profile=keeping(0.5)) as tool:
-            result = tool.run(known.text)
+            go = Path(unique())
+            result = tool.run(known.held(go))
+            go.touch()
             assert tool.job(result.pid).wait(20)
             name = bash_tool.SIGNAL_NAMES.get(known.code - 128)
             code = "%d (%s)" % (known.code, name) if name else str(known.code)
@@ -4158,7 +4189,9 @@ def test_req_bash_021_8_the_last_answer():
     @given(st.lists(known_commands(pause_s=0.9), min_size=2, max_size=5))
     def whatever_it_did(commands):
         lines = "\n".join(map(str, range(1001, 3001)))
-        tail = Known("seq 3000; echo err >&2; sleep 0.9; exit 7", lines, "err", code=7, last=" (last 2000 lines)")
+        tail = Known(
+            "seq 3000; echo err >&2; sleep 0.9; exit 7", lines, "err", code=7, last=" (last 2000 lines)", seconds=0.9
+        )
         at_once(ends, [tail, *commands])
 
     whatever_it_did()
@@ -4350,8 +4383,9 @@ def test_req_bash_023_3_first_lines():
 
 
 @clause("023.4", saboteur=("plain_code", "or outcome.signal else", "else"))
-@given(st.sampled_from([("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -1), ("kill -TERM $$", -1), ("exit 137", 137)]))
-@few
+@pytest.mark.parametrize(
+    "case", [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -1), ("kill -TERM $$", -1), ("exit 137", 137)]
+)
 def test_req_bash_023_4_details(case):
     command, code = case
     with BashTool(profile=GUARDED) as tool:
@@ -4467,7 +4501,9 @@ def test_req_bash_024_5_texts_end_alike(known):
         used.cancel()
         answers = [tool.run(command) for command in ("not this", "true", "exit 3", "seq 1000", lasting("sleep 600"))]
         answers += [tool.call({"cmd": "ls"}), shell.run("ls"), tool.run("ls", cancel=used), tool.run("ls", cwd="/none")]
-        answers += [tool.run(command, mode="background") for command in ("true", "false", lasting("sleep 600"))]
+        with long_look():
+            answers += [tool.run(command, mode="background") for command in ("true", "false")]
+        answers.append(tool.run(lasting("sleep 600"), mode="background"))
         assert len({result.status for result in answers}) == 6
         assert [result.text[-2:] for result in answers[:-1]] == ["]\n"] * 10 + ["/output_file>\n"[-2:]]
         assert answers[-1].text.endswith("</reminder>\n")
@@ -4606,12 +4642,13 @@ def test_req_bash_025_6_structured_content(name):
         @few
         @given(known_commands())
         def whatever_is_run(known):
-            result = client.call(known.text)
+            result = patient.call(known.text)
             content = result["structuredContent"]
             assert fits(content, schema) and content["text"] == result["content"][0]["text"]
             assert (content["status"], content["exit_code"]) == ("exited", known.code)
 
-        whatever_is_run()
+        with Client(profile=name, structured=True) as patient:
+            whatever_is_run()
         if name == "jobs":
             for verb in ("check_pid", "kill_pid"):
                 answer = client.ask("tools/call", name="bash", arguments={verb: pids[0]})
@@ -4664,8 +4701,14 @@ def test_req_bash_025_8_a_withdrawn_call():
             assert eventually(lambda: not alive(pids[n])) and alive(number_in(Path("kept")))
             assert all(alive(pids[m]) for m in pids if m > n)
             until(client.request("ping"))  # what was on its way
-            told = until(client.request("tools/call", name="bash", arguments={"command": "sleep 0.5"}))
-            assert {note["params"]["progressToken"] for note in told} == {m for m in calls if m > n}
+            told, others = set(), {m for m in calls if m > n}
+
+            def are_told():
+                notes = until(client.request("tools/call", name="bash", arguments={"command": "sleep 0.5"}))
+                told.update(note["params"]["progressToken"] for note in notes)
+                return told >= others
+
+            assert eventually(are_told) and told == others
         client.cancel(12345)
         Path("go").touch()
         answer = client.receive()
@@ -4855,9 +4898,12 @@ def test_req_bash_025_11_heartbeat():
         most = (time.monotonic() - begun) / 0.6  # a busy machine takes longer, and hears more of it
         assert 2 <= len(notes) <= most and [n for n, _ in notes] == list(range(1, len(notes) + 1))
         assert all(re.fullmatch(r"\[still running after [0-9]+s\]", text) for _, text in notes)
-        client.begin("for i in 1 2 3 4 5 6 7 8; do echo x; sleep 0.1; done", token="t")
+        client.begin("for i in 1 2 3 4 5 6 7 8; do echo $EPOCHREALTIME; sleep 0.1; done", token="t")
+        said = ""
         while "id" not in (message := client.receive()):
-            assert set(message["params"]["message"]) == {"x", "\n"}
+            said += message["params"]["message"]
+        times = list(map(float, re.findall(r"(?m)^\d+\.\d+$", said)))
+        assert len(times) == 8 and ("[" not in said or max(b - a for a, b in zip(times, times[1:])) > 0.3), said
         withdrawn = client.begin("trap '' TERM; echo $$ > deaf; while :; do sleep 0.1; done", token="t")
         number_in(Path("deaf"))
         client.cancel(withdrawn)
@@ -5513,26 +5559,27 @@ def test_req_bash_026_16_types():
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_1_the_next_answer_tells(name):
     cases = [
-        ("echo out; sleep 1.2; echo 'last ]\"'; exit 3", "failed: exit status 3", 'last ]"'),
-        ("sleep 1.2", "completed", None),
-        ("sleep 1.2; kill -TERM $$", "ended by signal 15 (SIGTERM)", None),
-        ("sleep 1.2; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
-        ("echo lost; sleep 1.2; kill -9 $PPID; sleep 9", "error: lost", None),
+        ("echo out; {}; echo 'last ]\"'; exit 3", "failed: exit status 3", 'last ]"'),
+        ("{}", "completed", None),
+        ("{}; kill -TERM $$", "ended by signal 15 (SIGTERM)", None),
+        ("{}; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
+        ("echo lost; {}; kill -9 $PPID; sleep 9", "error: lost", None),
     ]
     ended = []
     with BashTool(profile=in_profile(name), on_job_end=ended.append) as tool:
         mode = {"mode": "background"} if name == "modes" else {}
         nexts = {"exit code": {"command": "false"}, "nonsense": {"nonsense": 1}, "": {"command": "true"}}
         for marks, next_call in (*nexts.items(), ("", {"command": "kill -9 $PPID"})):
-            with ThreadPoolExecutor(len(cases)) as pool:
-                started = list(pool.map(lambda case: tool.call({"command": case[0], **mode}), cases))
+            go = Path(unique())
+            started = at_once(lambda case: tool.call({"command": case[0].format(until(go)), **mode}), cases)
             assert not any(told_in(result.text) for result in started), started
-            assert len(tool.wait(timeout_s=20)) in (len(cases), 0)
+            go.touch()
+            tool.wait(timeout_s=20)
             assert eventually(lambda: len(ended) == len(cases))
             ended.clear()
             result = tool.call(next_call)
             told = told_in(result.text)
-            wanted = [(job.pid, how, command, last) for job, (command, how, last) in zip(started, cases)]
+            wanted = [(job.pid, how, text.format(until(go)), last) for job, (text, how, last) in zip(started, cases)]
             assert sorted(told) == sorted(wanted) and marks in result.text, (told, wanted, result.text)
             lines = result.text.splitlines()
             places = [n for n, line in enumerate(lines) if line.startswith("[background process")]
@@ -5548,13 +5595,15 @@ def test_req_bash_027_1_the_next_answer_tells(name):
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
         for verb in ("check_pid", "kill_pid"):
-            job = tool.run("echo x; sleep 0.7; exit 5" if verb == "check_pid" else lasting("sleep 600"))
+            job = tool.run("echo x; %s; exit 5" % until("go") if verb == "check_pid" else lasting("sleep 600"))
+            Path("go").touch()
             if verb == "check_pid":
                 assert tool.wait(timeout_s=20) and not told_in(tool.call({"check_pid": job.pid}).text)
             else:
                 assert tool.call({"kill_pid": job.pid}).status == "exited"
             assert tool.wait(timeout_s=20) == [] and told_in(tool.run("true").text) == []
-        assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
+        with long_look():
+            assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
 
 
 @clause("027.3", saboteur=("Job._monitor", "on_end is not None", "False"))
@@ -5569,10 +5618,12 @@ def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
         raise RuntimeError("of the host")
 
     with BashTool(on_job_end=ends) as tool:
-        started = [tool.run("sleep 0.4; echo %d; exit %d" % (n, n), mode="background") for n in range(3)]
+        ends = "; echo %d; exit %d"
+        started = [tool.run(until("go") + ends % (n, n), mode="background") for n in range(3)]
         pids = [result.pid for result in started]
-        # The first was over before the answer; what the second leaves is no job.
-        results = [tool.run("exit 1", mode="background"), tool.run("sleep 0.4 >/dev/null 2>&1 &")]
+        Path("go").touch()
+        with long_look():  # the first is over before the answer; what the second leaves is no job
+            results = [tool.run("exit 1", mode="background"), tool.run("sleep 0.4 >/dev/null 2>&1 &")]
         assert eventually(lambda: len(seen) == 3)
         note = lambda n: "failed: exit status: %d" % n if n else "completed"
         assert sorted(seen, key=lambda one: one[2]) == [
@@ -5590,12 +5641,16 @@ def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
 def test_req_bash_027_4_waiting_for_jobs():
     with BashTool(state_dir="state") as tool:
         with ThreadPoolExecutor(3) as pool:
-            started = list(pool.map(lambda s: tool.run("sleep %s" % s, mode="background"), (600, 1.0, 1.6)))
+            commands = NAP, until("go-1"), until("go-2")
+            started = list(pool.map(lambda command: tool.run(command, mode="background"), commands))
         jobs = [tool.job(result.pid) for result in started]
         begun = time.monotonic()
         assert tool.wait(timeout_s=0) == [] and tool.wait(jobs[:1], timeout_s=0.1) == []
-        assert tool.wait(jobs, any=True, timeout_s=20) == jobs[1:2] and tool.wait(jobs[1:], timeout_s=20) == jobs[1:]
-        assert time.monotonic() - begun < 10 and tool.wait(any=True, timeout_s=0.1) == []
+        threading.Timer(0.3, Path("go-1").touch).start()
+        assert tool.wait(jobs, any=True, timeout_s=PATIENCE_S) == jobs[1:2]
+        threading.Timer(0.3, Path("go-2").touch).start()
+        assert tool.wait(jobs[1:], timeout_s=PATIENCE_S) == jobs[1:]
+        assert time.monotonic() - begun < 50 and tool.wait(any=True, timeout_s=0.1) == []
         others = BashTool(state_dir="state").jobs()  # the same jobs, of another tool: by their records
         assert {job.pid for job in tool.wait(others, any=True, timeout_s=20)} == {job.pid for job in jobs[1:]}
         threading.Timer(0.3, jobs[0].kill).start()
@@ -5610,7 +5665,10 @@ def test_req_bash_027_4_waiting_for_jobs():
     def whatever_they_do(commands, others, elsewhere):
         folder = tempfile.mkdtemp()
         with BashTool(state_dir=folder) as tool:
-            jobs = at_once(lambda known: background(tool, known.text), [*commands, *others])
+            go = Path(unique())
+            held = [known.held(go) for known in commands] + [known.text for known in others]
+            jobs = at_once(lambda command: background(tool, command), held)
+            threading.Timer(0.2, go.touch).start()
             ending, going = jobs[: len(commands)], jobs[len(commands) :]
             waiting = BashTool(state_dir=folder) if elsewhere else tool
             same = {job.pid: waiting.job(job.pid) for job in jobs}
@@ -5632,12 +5690,13 @@ def test_req_bash_027_4_waiting_for_jobs():
 @needs_proc
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
-        command = "echo first; printf 'half '; sleep 0.7; echo line; "
+        command = "echo first; printf 'half '; %s; echo line; " % until("later")
         command += "printf 'please wait ...\\r\\e[1mready\\e[0m on 80\\r\\n'; sleep 0.5; printf end"
         for job in (tool.job(tool.run(command, mode="background").pid), BashTool(state_dir="state").jobs()[-1]):
             if job.status == "running" and not Path("later").exists():
-                assert job.wait(0.1, until="half") is None and job.wait(20, until="half") == "half line"
-                Path("later").write_text("")
+                assert job.wait(0.1, until="half") is None
+                threading.Timer(0.3, Path("later").touch).start()
+                assert job.wait(20, until="half") == "half line"
             assert job.wait(20, until="first") == "first"
             assert job.wait(20, until=re.compile(r"^ready on (\d+)$")) == "ready on 80"
             assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
@@ -5656,7 +5715,9 @@ def test_req_bash_027_5_waiting_for_a_line():
         lines = known.merged.split("\n")
         wanted = [next((line for line in lines if text in line), None) for text in sought]
         with BashTool() as tool:
-            job = background(tool, known.text)
+            go = Path(unique())
+            job = background(tool, known.held(go))
+            threading.Timer(0.2, go.touch).start()
             patterns = [re.compile(re.escape(text)) if n % 2 else text for n, text in enumerate(sought)]
             found = at_once(lambda pattern: job.wait(20, until=pattern), patterns)
             assert found == wanted == [job.wait(0, until=text) for text in sought]
@@ -5683,10 +5744,11 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
         mode = {"mode": "background"} if name == "modes" else {}
         pids, told = [], []
         for n in range(8):
-            text = client.said("sleep %.2f; exit %d" % (0.5 + n % 4 / 4, n % 2), **mode)
+            text = client.said("%s; sleep %.2f; exit %d" % (until("go"), n % 4 / 4, n % 2), **mode)
             pids.append(int(re.search(r"<pid>(\d+)</pid>" if mode else r"\(pid (\d+)\)", text).group(1)))
             told += told_in(text)
-        for _ in range(60):
+        Path("go").touch()
+        for _ in range(200):
             if name == "modes":  # withdrawn: its answer is never sent
                 number = client.begin("sleep 0.2")
                 client.cancel(number)
@@ -5855,22 +5917,23 @@ def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
 
 
 @clause("028.6", saboteur=("Session.plan", "carries and is_plain", "carries"))
-@given(
-    st.sampled_from(
-        [{"mode": "background"}, {"cwd": "/etc"}, {"env": {"T_B_": "own"}}, {"cwd": "/etc", "env": {"PATH": "/bin"}}]
-    )
+@pytest.mark.parametrize(
+    "given",
+    [{"mode": "background"}, {"cwd": "/etc"}, {"env": {"T_B_": "own"}}, {"cwd": "/etc", "env": {"PATH": "/bin"}}],
 )
-@few
 def test_req_bash_028_6_what_leaves_the_state(given):
     with BashTool("/", carry=True) as tool:
         tool.run("cd /usr; export T_A_=1")
-        result = tool.run("echo $PWD $T_A_ $T_B_; cd /; export T_A_=2 T_B_=3", **given)
+        with long_look():
+            result = tool.run("echo $PWD $T_A_ $T_B_; cd /; export T_A_=2 T_B_=3", **given)
         shown = "%s 1%s\n" % (given.get("cwd", "/usr"), " own" if "T_B_" in given.get("env", ()) else "")
         assert shown in result.stdout
         assert tool.run("echo $PWD $T_A_ ${T_B_-none}").text == "/usr 1 none\n"
     with BashTool("/", profile="jobs", carry=True) as tool:
         tool.run("cd /usr")
-        kept = tool.run("cd /etc; sleep 0.5", timeout_s=0.1)
+        go = Path(unique()).absolute()
+        kept = tool.run("cd /etc; " + until(go), timeout_s=0.3)
+        go.touch()
         assert kept.status == "running" and tool.job(kept.pid).wait(20)
         assert tool.run("pwd").stdout == "/usr"
 
@@ -6076,7 +6139,7 @@ def test_req_bash_029_1_closing_leaves_nothing():
     assert len(set(pids)) == len(pids) >= 8 + 2 * count and all(map(alive, pids))
     begun = time.monotonic()
     tool.close()
-    assert not any(map(alive, pids)) and time.monotonic() - begun < 10
+    assert not any(map(alive, pids)) and time.monotonic() - begun < 30
     assert all(job.status == "cancelled" for job in jobs)
     assert notes_in(jobs[0].output_file) == ["\n\n[background process failed: cancelled]\n"]
     with Client("--ephemeral") as client:
@@ -6100,7 +6163,7 @@ def test_req_bash_029_2_a_killed_host_leaves_nothing(known):
     """
     os.chdir(tempfile.mkdtemp())
     pids = [int(word) for word in dying_host(program, known.text).split()]
-    assert len(pids) > len(known.leaves) and eventually(lambda: not any(map(alive, pids)), 1 + SLACK_S)
+    assert len(pids) > len(known.leaves) and eventually(lambda: not any(map(alive, pids)), 1 + slack_s())
 
 
 @clause("029.3", saboteur=("Session._run", "exchange.release()", "pass"))
@@ -6112,8 +6175,8 @@ def test_req_bash_029_3_a_long_conversation():
         warm_up()
         before = len(descriptors())
         with ThreadPoolExecutor(6) as pool:
-            assert all(result.leftovers for result in pool.map(tool.run, ["sleep 0.3 >/dev/null 2>&1 &"] * 30))
-            jobs = pool.map(lambda command: background(tool, command), ["sleep 0.4"] * 30)
+            assert all(result.leftovers for result in pool.map(tool.run, ["sleep 3 >/dev/null 2>&1 &"] * 30))
+            jobs = pool.map(lambda command: background(tool, command), ["sleep 3"] * 30)
             assert len({job.pid for job in jobs}) == 30
         assert eventually(lambda: tool.run(":").ok and len(descriptors()) <= before), (before, descriptors())
         assert all(map(alive, stays))

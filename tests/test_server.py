@@ -119,8 +119,8 @@ def test_what_is_said_of_a_job():
         ).notes
         assert lasting(' "sh -c echo > begun; sleep 600; : toX"') in note
         os.system(stop_in(note))
-        other = background(tool, lasting("env -i setsid sleep 600.25 & echo $! > left; sleep 0.8"))
-        assert other.wait(10) and other.status == "exited"
+        other = background(tool, lasting("env -i setsid sleep 600.25 & echo $! > left; sleep 2"))
+        assert other.wait(20) and other.status == "exited"
         assert alive(number_in("left")) and other.kill() and not alive(number_in("left"))
         failed = BashTool(shell="no-such-shell")
         assert (
