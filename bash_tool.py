@@ -1478,8 +1478,8 @@ class Shell:
             return False
 
     def terminate(self, sent: Mapping[int, int]) -> None:
-        """TERM to everything of the command that was not `sent` it yet. TERM before CONT: a stopped process must find the TERM waiting when it wakes. Upholds REQ-BASH-004.4
-        and 004.5."""
+        """TERM to everything of the command that was not `sent` it yet. TERM before CONT: a stopped
+        process must find the TERM waiting when it wakes. Upholds REQ-BASH-004.4 and 004.5."""
         processes = descendants()
         left = {
             pid: group for pid, group in processes.items() if sent.get(pid) != signal.SIGTERM
@@ -1825,7 +1825,7 @@ class Life:
         self.phase = phase
         return action
 
-    def _stop(self, status: str, count: int = 1) -> None:
+    def _stop(self, status: Literal["timed_out", "cancelled"], count: int = 1) -> None:
         self.status = self.status or status
         self.stops += count
 
@@ -1996,7 +1996,7 @@ class Command:
         REQ-BASH-002.6, 007.2 and 007.7."""
         plan, life = self.plan, self.life
         code = life.seen.code
-        status = life.status or ("running" if code is None else "exited")
+        status: Status = life.status or ("running" if code is None else "exited")
         error = "cwd_missing" if self.shell.scratch else None
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
@@ -3146,8 +3146,8 @@ class Profile:
     own_folder        False: output files stand directly in the folder for temporary files
 
     A row can be copied, pickled, hashed and made a dict. Raises ValueError for numbers that no
-    command could keep to, for a limit on the output that the truncation does not use, for jobs that the format cannot tell of, and for parameters that no
-    call reads.
+    command could keep to, for a limit on the output that the truncation does not use, for jobs
+    that the format cannot tell of, and for parameters that no call reads.
     """
 
     name: str

@@ -51,7 +51,7 @@ from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, even
 from tests.processes import of_proc, parent_of, processes, running
 from tests.spec import LONGER_MODES, fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
-from tests.support import SLACK_S, SOURCE, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
+from tests.support import SOURCE, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
 from tests.support import cancelled_after, cancelled_when, children, clause, cli, compiled_script, descriptors, draws
 from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, forked_program, in_bytes
 from tests.support import in_fork, in_host
@@ -3794,7 +3794,7 @@ def test_req_bash_019_2_calls_do_not_meet(commands, chance):
     assert len({result.output_file for result in results if result.output_file}) == 5
 
 
-@clause("019.3", saboteur=("Engine._borrow", "self.confinement", "()"))
+@clause("019.3", saboteur=("Engine.borrow", "self.confinement", "()"))
 def test_req_bash_019_3_a_newer_tool_is_as_confined_as_its_host():
     said = in_host("""
         import ctypes

@@ -95,12 +95,14 @@ def one_or_more(places):
 @functools.lru_cache(maxsize=4)
 def spans(source):
     """Where the definitions of a name stand in the source, decorators left out: {"Class.method": [(begin, end)]}. Functions
-    and constants, also those of a class, are definitions too."""
+    and constants, also those of a class, are definitions too; the signatures of an overload are none."""
     begins = [0, *itertools.accumulate(map(len, source.splitlines(keepends=True)))]
     found = {}
 
     def look(body, around):
         for node in body:
+            if any(getattr(decorator, "id", "") == "overload" for decorator in getattr(node, "decorator_list", ())):
+                continue
             for target in getattr(node, "targets", [getattr(node, "target", node)]):
                 name = around + getattr(target, "name", getattr(target, "id", ""))
                 found.setdefault(name, []).append((begins[node.lineno - 1], begins[node.end_lineno]))
