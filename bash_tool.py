@@ -3146,8 +3146,8 @@ class Profile:
     own_folder        False: output files stand directly in the folder for temporary files
 
     A row can be copied, pickled, hashed and made a dict. Raises ValueError for numbers that no
-    command could keep to, for a limit on the output that the truncation does not use, for jobs
-    that the format cannot tell of, and for parameters that no call reads.
+    command could keep to, for a limit on the output that the truncation does not use, for jobs that
+    the format cannot tell of, and for parameters that no call reads.
     """
 
     name: str
@@ -3371,17 +3371,19 @@ def _mode(name: str, limit_s: float) -> str:
     return "%s (%s timeout)" % (name, limit)
 
 
+def _modes_of(text: str) -> set[str]:
+    return set(re.findall('mode="([a-z]+)"', text))
+
+
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
     Upholds REQ-BASH-006.1, 006.2, 006.3, 006.7, 006.8, 006.9, 006.11, 006.12, 006.14 and 028.9."""
-    described = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
+    modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
     for name, schema in profile.parameters.items():
         text = (
-            schema["description"]
-            .replace("{modes}", described)
-            .replace("{default_ms}", default_ms)
+            schema["description"].replace("{modes}", modes).replace("{default_ms}", default_ms)
         )
         properties[name] = dict(schema, description=text)
     if "mode" in properties:
@@ -3392,11 +3394,8 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     arguments.update(properties=properties, additionalProperties=False)
     text = profile.description
     # Of modes that the row lacks, or that a host has taken out, nothing is said.
-    modes = set(profile.timeouts_s) if "mode" in properties else set()
-    parts = text.split("\n\n")
-    text = "\n\n".join(
-        part for part in parts if set(re.findall('mode="([a-z]+)"', part)) <= modes
-    )
+    there = set(profile.timeouts_s if "mode" in properties else ())
+    text = "\n\n".join(part for part in text.split("\n\n") if _modes_of(part) <= there)
     told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
     if style == "anthropic":
         return {**told, "input_schema": arguments}
@@ -3525,8 +3524,8 @@ def _schemas(profile: Profile) -> dict[str, Mapping[str, Any]]:
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
-    """What a model sent, as a request; or why not: the key, and what is allowed. Null, and a false
-    `restart`, count as not given. Upholds REQ-BASH-006.2, 006.4, 006.5, 012.3, 021.1 and 028.7."""
+    """What a model sent, as a request, or why not. Null and a false `restart` were not given.
+    Upholds REQ-BASH-006.2, 006.4, 006.5, 012.3, 021.1 and 028.7."""
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = load_json(arguments)
@@ -3539,8 +3538,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     known = _schemas(profile)
     unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
-        allowed = join_names(profile.parameters)
-        return _wrong("unknown key %s; allowed: %s" % (unknown, allowed))
+        return _wrong("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
     meant = {key: _meant(key, value, known[key]) for key, value in arguments.items()}
     given = {key: value for key, value in meant.items() if value is not None}
     background = given.get("run_in_background")

@@ -1888,7 +1888,7 @@ def test_req_bash_006_13_near_misses(number, form):
     assert asked(bash_tool.STREAMS, mode="", **of_command).startswith('invalid arguments: unknown key "mode"')
 
 
-@clause("006.14", saboteur=("define", "<= modes", "!= {None}"))
+@clause("006.14", saboteur=("define", "<= there", "!= {None}"))
 @given(st.sets(st.sampled_from(["slow", "background", "night"])), st.booleans())
 @example({"slow", "background"}, True)
 @example({"slow"}, False)

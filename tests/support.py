@@ -101,8 +101,8 @@ def spans(source):
 
     def look(body, around):
         for node in body:
-            if any(getattr(decorator, "id", "") == "overload" for decorator in getattr(node, "decorator_list", ())):
-                continue
+            if any(getattr(each, "id", "") == "overload" for each in getattr(node, "decorator_list", ())):
+                continue  # for those who check types: the definition itself follows
             for target in getattr(node, "targets", [getattr(node, "target", node)]):
                 name = around + getattr(target, "name", getattr(target, "id", ""))
                 found.setdefault(name, []).append((begins[node.lineno - 1], begins[node.end_lineno]))
