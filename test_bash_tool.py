@@ -271,6 +271,15 @@ def test_req_bash_001_7_nothing_persists(name, changes):
 # ---- 002 Timeouts --------------------------------------------------------------------------------------------------
 
 
+@clause("001.8", saboteur=("Output.open_pipes", "if self._plan.pipe_bytes:", "if False:"))
+@given(st.integers(65537, 2**20), st.sampled_from(sorted(PROFILES)))
+@few
+def test_req_bash_001_8_all_that_does_not_wait(size, name):
+    writes = "import os; os.set_blocking(1, False); os.write(1, bytes(%d)); os._exit(0)"
+    with BashTool(profile=PROFILES[name]) as tool:
+        assert tool.run("%s -c '%s'" % (sys.executable, writes % size)).total_bytes == size
+
+
 @clause("002.1", saboteur=("DEFAULT_TIMEOUT_S", "DEFAULT_TIMEOUT_S = 30", "DEFAULT_TIMEOUT_S = 31"))
 def test_req_bash_002_1_default_is_thirty_seconds():
     assert MODES.timeouts_s["default"] == 30
@@ -382,6 +391,44 @@ def test_req_bash_002_8_silence_is_told_once(name):
     note = "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
     assert [result.notes for result in results] == [(note,), ()]
     assert [note in result.text for result in results] == [True, False]
+
+
+# What handles INT and then prints what it held; what comes behind it on its way is not lost either.
+HOLDS_BACK = """%s -c 'import time; print("%s"); open("ready", "w"); time.sleep(600)' 2>/dev/null"""
+
+
+@clause("002.9", saboteur=("ends_at_interrupt", "not seen.caught & _INT or", "True or"))
+@given(
+    st.sampled_from(["%s", "%s; touch later", "(%s) | tail -n 3", "timeout 500 %s", "bash -c %s", "x=$(%s)"]),
+    st.booleans(),
+)
+@fewer
+@example("%s", True)
+def test_req_bash_002_9_int_comes_before_term(around, by_timeout):
+    word, folder = unique(), tempfile.mkdtemp()
+    command = HOLDS_BACK % (sys.executable, word)
+    command = around % (shlex.quote(command) if around.startswith("bash") else command)
+    command = "echo on; %s" % (command + "; echo $x" if around.startswith("x") else command)
+    token = None if by_timeout else cancelled_when(folder + "/ready")
+    with BashTool(folder, profile=tiny(3 if by_timeout else 60, 5)) as tool:
+        result = tool.run(command, cancel=token)
+    shown = "on\n" if around.startswith("x") else "on\n%s\n" % word  # the shell that would show $x has got TERM
+    assert result.stdout == shown
+    assert not Path(folder, "later").exists()
+
+
+@clause("002.10", saboteur=("Steps.choose", 'seen.reads == "live pipe"', "False"))
+@given(
+    st.lists(
+        st.sampled_from(["sort", "tail -n 3", "grep .", "cat", "tee f", "sed -n p", "awk 1"]), min_size=1, max_size=3
+    )
+)
+@fewer
+def test_req_bash_002_10_a_filter_gets_the_end_of_its_input(filters):
+    words = "".join("%s\n" % unique() for _ in range(3))
+    with BashTool(tempfile.mkdtemp(), profile=tiny(1, 5)) as tool:
+        result = tool.run(lasting("(printf '%s'; sleep 600) | %s" % (words, " | ".join(filters))))
+    assert (result.status, result.stdout) == ("timed_out", words)
 
 
 # ---- 003 Jobs ------------------------------------------------------------------------------------------------------
@@ -1455,6 +1502,41 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
         assert not [path for path in Path("state").rglob("*") if path.is_file() and b"tok-1f6c9a" in path.read_bytes()]
 
     is_nowhere()
+
+
+LINES = (
+    "sleep 600",
+    """python3 -c 'import sys, time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: sys.exit(0)'""",
+    "sleep 600 | cat || true",
+    "while read x; do sleep 600 </dev/null; touch later; done < <(seq 3)",
+)
+AROUND = (
+    "./s.sh || true; touch later",
+    "timeout 500 ./s.sh; touch later",
+    "bash < s.sh",
+    "cat s.sh | bash",
+    "make",
+    "seq 3 | xargs -n1 ./s.sh",
+    "find . -name s.sh -exec {} \\; -exec touch later \\;",
+    "f() { ./s.sh; touch later; }; f && touch later",
+)
+
+
+@clause("004.13", saboteur=("ends_at_interrupt", "or seen.program in SHELLS", ""))
+@needs_proc
+@given(st.sampled_from(LINES), st.sampled_from(AROUND), st.booleans())
+@fewer
+@example(LINES[1], AROUND[0], True)
+def test_req_bash_004_13_no_later_line_runs(line, around, by_timeout):
+    folder = Path(tempfile.mkdtemp())
+    (folder / "s.sh").write_text("#!/bin/bash\ntouch begun\n%s\ntouch later\n" % lasting(line))
+    (folder / "s.sh").chmod(0o755)
+    (folder / "Makefile").write_text("all:\n\t-./s.sh\n\ttouch later\n")
+    token = None if by_timeout else cancelled_when(str(folder / "begun"))
+    with BashTool(folder, profile=tiny(2 if by_timeout else 60, 5)) as tool:
+        result = tool.run(around, cancel=token)
+    assert result.status == ("timed_out" if by_timeout else "cancelled")
+    assert (folder / "begun").exists() and not (folder / "later").exists()
 
 
 # ---- 005 No terminal -----------------------------------------------------------------------------------------------

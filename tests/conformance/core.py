@@ -172,6 +172,14 @@ def each_shell_is_fresh(q):
     q.says(asks + "[ \"$PWD\" != / ] && umask; [ $(ulimit -n) = 77 ]; echo $?", text)
 
 
+@asks("001.8")
+def takes_a_mebibyte_at_once(q):
+    writes = "import os; os.set_blocking(1, False); open('n', 'w').write(str(os.write(1, bytes(%d))))"
+    for size in (131073, 1000000, 1048576):
+        q.run('python3 -c "%s"' % (writes % size))
+        q.equal((q.folder / "n").read_text(), str(size), "the bytes that a write took:")
+
+
 @asks("002.1")
 def thirty_seconds(q):
     description = q.wire.definition()["inputSchema"]["properties"]["mode"]["description"]
@@ -236,6 +244,33 @@ def silence_is_told_once(q):
     number = q.wire.begin("echo > begun; sleep 600", "begun", mode="slow")
     q.wire.signal(signal.SIGINT)
     q.equal(q.wire.finish(number).text, "[command cancelled]\n")
+
+
+@asks("002.9")
+def what_handles_int_prints_what_it_held(q):
+    wire, first = q.server(timeouts={"slow": 3}), "[command timed out after 3s]\n"
+    held = """python3 -c 'import time; print("held back"); time.sleep(600)' 2>/dev/null"""
+    for around in ("%s", "timeout 500 %s", "(%s; echo never) | tail -n 3"):
+        q.says(around % held, first + "held back\n", True, wire=wire, mode="slow")
+    asks = """python3 -c 'import time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: print("asked")'"""
+    number = q.wire.begin("echo > begun; " + asks, "begun", mode="slow")
+    time.sleep(1)  # until it has begun to sleep
+    q.wire.signal(signal.SIGINT)
+    q.equal(q.wire.finish(number).text, "[command cancelled]\nasked\n")
+
+
+@asks("002.10")
+def a_filter_prints_at_the_end_of_its_input(q):
+    wire, first = q.server(timeouts={"slow": 1}), "[command timed out after 1s]\n"
+    for filters, text in (
+        ("sort", "a\nb\n"),
+        ("tail -n 1", "a\n"),
+        ("grep b | wc -l", "1\n"),
+        ("tee f | sort", "a\nb\n"),
+    ):
+        q.says("(echo b; echo a; sleep 600) | " + filters, first + text, True, wire=wire, mode="slow")
+    wire.call("touch a b; (echo a; printf b; sleep 600) | xargs rm", mode="slow")
+    q.that((q.folder / "a").exists(), "xargs that acts on no half of a list", "a is gone")
 
 
 NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH
@@ -459,6 +494,24 @@ def kill_comes_after_fifteen_seconds(q):
     q.there("stopped-heard", within_s=1)  # CONT follows TERM
     wire = q.server(timeouts={"default": 1, "grace_s": 0.5})
     q.says("trap '' TERM; echo deaf; while :; do sleep 0.1; done", timed_out(q, "1s") + "deaf\n", True, wire=wire)
+
+
+@asks("004.13")
+def no_later_line_runs(q):
+    wire, first = q.server(timeouts={"slow": 1.5}), "[command timed out after 1.5s]\n"
+    ends = """python3 -c 'import sys, time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: sys.exit(0)'"""
+    for line in ("sleep 600", ends, "for i in 1 2; do sleep 600 </dev/null; touch later; done"):
+        (q.folder / "s.sh").write_text("#!/bin/bash\necho on\n%s\ntouch later\n" % line)
+        (q.folder / "s.sh").chmod(0o755)
+        (q.folder / "Makefile").write_text("all:\n\t@-./s.sh\n\ttouch later\n")
+        for around in (
+            "./s.sh || true; touch later",
+            "timeout 500 ./s.sh; touch later",
+            "cat s.sh | bash",
+            "make 2>&1 | head -n 1",
+        ):
+            q.says(around, first + "on\n", True, wire=wire, mode="slow")
+            q.that(not (q.folder / "later").exists(), "no later line", "%s, below %s" % (line, around))
 
 
 @asks("004.7")
