@@ -3677,7 +3677,7 @@ def test_req_bash_019_2_calls_do_not_meet(commands, chance):
     assert len({result.output_file for result in results if result.output_file}) == 5
 
 
-@clause("019.3", saboteur=("Engine._borrow", "self.confinement", "()"))
+@clause("019.3", saboteur=("Engine.borrow", "self.confinement", "()"))
 def test_req_bash_019_3_a_newer_tool_is_as_confined_as_its_host():
     said = in_host("""
         import ctypes
