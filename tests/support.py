@@ -972,7 +972,9 @@ def notes_in(path):
 
 def news_in(result):
     """The notes of a result that tell of jobs that have ended."""
-    return [note for note in result.notes if re.match(r"background process \d+ (completed|failed|error)", note)]
+    return [
+        note for note in result.notes if re.match(r"background process \d+ (completed|failed|ended by|error)", note)
+    ]
 
 
 def without_news(result):
