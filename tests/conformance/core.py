@@ -78,6 +78,9 @@ def begins_as_a_plain_shell_does(q):
         wire.call(command)  # what one of them makes the server change would be seen below
     q.folder.mkdir()
     q.says("ls /proc/$$/fd", "0\n1\n2\n", wire=wire)
+    blocks = "for fd in 0 1 2; do sed -n 's/^flags:[^0-9]*//p' /proc/$$/fdinfo/$fd; done"
+    flags = [int(word, 8) & os.O_NONBLOCK for word in wire.call(blocks).text.split()]
+    q.equal(flags, [0, 0, 0], "O_NONBLOCK of the descriptors 0 to 2:")
     number = wire.begin("echo $$ > shell; exec sleep 600", "shell", mode="slow")
     proc = Path("/proc/%d" % q.number("shell"))
     eventually(lambda: (proc / "comm").read_text() == "sleep\n", patience(None))
@@ -911,6 +914,25 @@ def names_of_its_own(q):
     q.wire.cancel(number)
 
 
+@asks("012.4")
+def a_helper_that_is_killed_is_replaced(q):
+    number = q.wire.begin("echo $$ > shell; sleep 600")
+    helper = own_processes(q, q.number("shell"))[2:3]
+    q.wire.cancel(number)
+    q.dead("shell")
+    if not helper:
+        raise Unasked("the server itself starts the process that starts the shell")
+    of_server = parent_of(helper[0]) == q.wire.pid  # it may be the server, behind a program that started both
+    os.kill(helper[0], signal.SIGKILL)
+    try:
+        numbers = [q.wire.begin("sleep 0.3; echo on") for _ in range(3)]
+        q.equal([q.wire.finish(number).text for number in numbers], ["on\n"] * 3, "after the helper was killed:")
+    except Wrong:
+        if of_server and q.wire.process.poll() is not None:
+            raise Unasked("the server cannot be told from what it starts") from None
+        raise
+
+
 @asks("013.1", "013.2", "013.4")
 def the_directory_is_gone(q):
     gone = q.folder / "gone\n\u202eé"
@@ -946,6 +968,10 @@ def the_directory_is_gone(q):
     shutil.rmtree(kept.parent, ignore_errors=True)
     gone.write_text("")
     q.says("echo on", note.replace("No such file or directory", "Not a directory") + "on\n", wire=wire)
+    wire = q.server(structured=True)
+    wire.call("rm -r \"$PWD\"")
+    q.fields(wire.call("true"), exit_code=0, status="exited", error="cwd_missing")
+    q.folder.mkdir()
     (q.folder / "no-folder").write_text("")
     nowhere = q.folder / "nowhere"
     nowhere.mkdir()
@@ -1226,12 +1252,14 @@ def a_second_cancel_kills(q):
     q.alive("cancelled")
     wire.cancel(number)
     q.dead("cancelled", within_s=30)
-    for end in ("withdrawn", "SIGINT", "input"):  # the timeout counts as the first cancel
+    for end in ("withdrawn", "SIGINT", "input"):  # the timeout counts as the first cancel, and is what is told
         wire, number = begun(end, default=1)
         q.there("heard-" + end)
         q.alive(end)
         bring(wire, end, number)
         q.dead(end, within_s=30)
+        if end != "withdrawn":
+            q.begins(wire.finish(number).text, timed_out(q, "1s"))
     wire, number = begun("before", default=3)  # a timeout in the grace of a cancel counts as none
     wire.signal(signal.SIGINT)
     q.there("heard-before")

@@ -60,8 +60,11 @@ QUESTIONS = {}  # of each clause the functions that ask for it
 SLOW_QUESTIONS = ("002.1", "002.2", "004.5", "025.11", "020.4", "025.18", "009.5", "010.1")  # asked first
 START_WAIT_S = 20.0  # for the first answers of a server
 LONGEST_WAIT_S = 60.0  # for what must come at all; how long it may take is asked for separately
-IN_VAIN = 16  # questions that have waited so long; after that IMPATIENT_S is enough, of a server that hangs
+IN_VAIN = 8  # questions that have waited so long; after that IMPATIENT_S is enough, of a server that hangs
 IMPATIENT_S = 5.0
+# A question alone on the machine needs less. So a run ends within five minutes whatever the server does: a minute of
+# questions, IN_VAIN and those beside them in 12 lanes of LONGEST_WAIT_S, and what is asked again.
+ALONE_WAIT_S, AGAIN_S = 20.0, 90.0
 LONGEST_LINE, MOST_LINES = 16 << 20, 100000  # what a server sends in one line, and to one question
 ASKED_AGAIN = 24  # questions at most that fail by the accident of another load
 
@@ -799,13 +802,19 @@ class Judge:
 
     def run(self):
         """Asks everything; what failed once more, by itself: another load may have been in its way."""
+        global LONGEST_WAIT_S
         asked = [number for number in self.claimed() if self.reason(number) is None]
         todo = [(number, function) for number in asked for function in self.questions(number)]
         todo.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
         answers = several_at_once(self.AT_ONCE, self.answer, todo)
         wrong = [n for n, found in enumerate(answers) if found["outcome"] in ("failed", "late")]
+        wrong.sort(key=lambda n: answers[n]["took_s"])
+        usual_s, until = LONGEST_WAIT_S, time.monotonic() + AGAIN_S
+        LONGEST_WAIT_S = min(usual_s, ALONE_WAIT_S)
         for n in wrong if len(wrong) <= ASKED_AGAIN and not self.adapter.row else ():
-            answers[n] = dict(self.answer(*todo[n]), first=answers[n])
+            if time.monotonic() < until:
+                answers[n] = dict(self.answer(*todo[n]), first=answers[n])
+        LONGEST_WAIT_S = usual_s
         self.outcomes = {number: [] for number in self.claimed()}
         for (number, _), found in zip(todo, answers):
             self.outcomes[number].append(found)
