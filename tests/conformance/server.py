@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import signal
 import time
 
@@ -462,6 +463,8 @@ def a_slow_reader_gets_what_is_due(q):
     chunk = b"-"
     while chunk:
         time.sleep(1)
+        there, _, _ = select.select([wire.process.stdout], [], [], 10)
+        q.that(there, "the end of the server's output", "none within 10 s", late=True)
         chunk = os.read(wire.process.stdout.fileno(), 32768)
         wire.buffer += chunk
     q.equal([wire.finish(number).text[-6:] for number in numbers], ["10000\n"] * 4, "the ends of four answers:")
