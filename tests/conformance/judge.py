@@ -65,7 +65,7 @@ IN_VAIN = 8  # questions that have waited so long; after that IMPATIENT_S is eno
 IMPATIENT_S = 5.0
 # A question alone on the machine needs less. So a run ends within five minutes whatever the server does: a minute of
 # questions, IN_VAIN and those beside them in 12 lanes of LONGEST_WAIT_S, and what is asked again.
-ALONE_WAIT_S, AGAIN_S = 20.0, 90.0
+ALONE_WAIT_S, AGAIN_S = 20.0, 60.0
 LONGEST_QUESTION_S = 120.0
 LONGEST_LINE, MOST_LINES = 16 << 20, 100000  # what a server sends in one line, and to one question
 ASKED_AGAIN = 24  # questions at most that fail by the accident of another load
