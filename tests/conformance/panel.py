@@ -329,7 +329,10 @@ BROKEN = {
     "025.5": [("_handle_request", "token is not None", '"progressToken" in meta')],
     "025.6": [
         ("present", "outcome.stdout.cut or outcome.stderr.cut", "outcome.path is not None"),
-        *(("Command.describe", "(life.seen.exited_s or monotonic())", end) for end in ("life.started_s", "monotonic()"))
+        *(
+            ("Command.describe", "(life.seen.exited_s or monotonic())", end)
+            for end in ("life.started_s", "monotonic()")
+        ),
     ],
     "025.7": [
         (

@@ -5,6 +5,7 @@ returns what the case expects. `inputs.py` has what is asked.
 """
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -145,6 +146,24 @@ def message_shown(tool, asked):
     return {"id": asked["id"], "result": result, "also": free}
 
 
+def life(tool, case):
+    """For information: of each moment what the rules of a command say, the phase then, and when to act without news."""
+    plan = dict.fromkeys(tool.Plan._fields, b"")
+    plan.update({name: math.inf if value is None else value for name, value in case["plan"].items()})
+    rules = tool.Life(tool.Plan(**plan), case["sees_tree"], case["start_s"])
+    seen, told = tool.Seen(), []
+    for now, news in case["moments"]:
+        seen, acts = seen._replace(**news), []
+        for _ in range(4):  # what is done at once brings no news here
+            act = rules.act(now, seen)
+            acts += [act] if act else []
+            if act in ("", "kill", "ask"):
+                break
+        due = None if math.isinf(rules.due_s) else round(rules.due_s, 3)
+        told.append([acts, rules.phase, due, rules.status])
+    return {"told": told}
+
+
 KINDS = {
     "texts": text,
     "cuts": cut,
@@ -154,6 +173,7 @@ KINDS = {
     "notes": told,
     "definitions": definition,
     "messages": message,
+    "lives": life,
 }
 
 

@@ -4,7 +4,8 @@ import json
 import random
 import re
 
-from tests.conformance.core import NAMES_TO_WITHHOLD, PLAIN_TEXTS, PLAIN_VARIABLES, VALUES_TO_WITHHOLD, drawn, sre_parse
+from tests.conformance.core import ENDINGS, LAST_WORDS, NAMES_TO_WITHHOLD, PLAIN_TEXTS, PLAIN_VALUES, PLAIN_VARIABLES
+from tests.conformance.core import PLAIN_WORDS, RULES, SECRET_WORDS, VALUES_TO_WITHHOLD, drawn, sre_parse
 from tests.conformance.output import RENDERED
 from tests.spec import fenced
 from tests.vectors import packed
@@ -197,29 +198,29 @@ def secrets():
     def case(clause, variables, **more):
         return {"clause": clause, "variables": {name: in_pieces(value) for name, value in variables.items()}, **more}
 
-    words = {kind: body.split() for kind, body in fenced("words")}
-    names = [*NAMES_TO_WITHHOLD, *(pair.partition("=")[0] for pair in PLAIN_VARIABLES), "PUBLIC_AUTH", "PW_PASSWORD",
-        "PW_DEBUG", "MY_PUB_KEYS"]
-    names += ["apiKey", "APIkey", "A-KEY", "KEY2", "x_key_file", "TOKEN_FILE2", "MY_TOKENPATH", "PUBLIC_TOKEN", "pwd",
-        "PWD", "KEYS_PUBLIC", "A__KEY"]
-    names += [
-        "A_%s" % word
-        for kind in ("SECRET_WORDS", "SECRET_ENDINGS", "PLAIN_WORDS", "LOCATION_WORDS")
-        for word in words[kind]
-    ]
-    names += [shape % word for word in words["LOCATION_WORDS"] for shape in ("A_TOKEN_%s", "%s_TOKEN", "A_TOKEN_X%s")]
-    names += ["X%sS" % ending for ending in words["SECRET_ENDINGS"]] + [
-        "X%s" % ending.lower() for ending in words["SECRET_ENDINGS"]
-    ]
+    names = [*NAMES_TO_WITHHOLD, *(pair.partition("=")[0] for pair in PLAIN_VARIABLES), "PUBLIC_AUTH", "PW_PASSWORD"]
+    names += "PW_DEBUG MY_PUB_KEYS apiKey APIkey A-KEY KEY2 x_key_file TOKEN_FILE2 MY_TOKENPATH PUBLIC_TOKEN pwd PWD".split()
+    names += "KEYS_PUBLIC A__KEY GPG_KEY_ID KEY_ID_X A_SECRET_KEY_ID AUTH_ID SSH_ASKPASS ASKPASSWORD BYPASS_X PW_".split()
+    names += ["A_%s" % word for word in [*SECRET_WORDS, *ENDINGS, *PLAIN_WORDS, *LAST_WORDS]]
+    names += [shape % word for word in LAST_WORDS for shape in ("A_TOKEN_%s", "%s_TOKEN", "A_TOKEN_X%s", "wKey%s")]
+    names += ["X%sS" % ending for ending in ENDINGS] + ["X%s" % ending.lower() for ending in ENDINGS]
     yield from (case("004.2", {name: "xyzzy"}) for name in names)
-    yield from (case("004.2", {"A_SECRET": value}) for value in [*words["PLAIN_VALUES"], "TRUE", "None", "none "])
+    yield from (case("004.2", {"A_SECRET": value}) for value in [*PLAIN_VALUES, "TRUE", "None", "none "])
     yield from (
         case("004.2", {"A_SECRET": n}) for n in ("", "0", "42", "-7", "+1.25", "1e5", ".5", "1_0", "1.", "0x1", "12a4")
     )
+    yield from (case("004.12", {"A_SECRET": "1" * count}) for count in (15, 16))
+    for line in dict(fenced("verdicts"))[""].splitlines():
+        name, parts, _, _ = json.loads(line)
+        yield case("004.12", {name: "".join(parts)})
+    places = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Tq0vb/X8mLw2R /abc /Tq0vbX8mLw2R /a_b/c ../x ~me/x
+        /a:b https://example.org/a/b https://me@example.org/ https://example.org/?a=b http://[::1]:80/@s/a ftp://h/""".split()
+    places += ["/x/%s/y" % ("Ab1" * n) for n in (6, 7)] + ["https://example.org/" + "a1" * n for n in (7, 8)]
+    yield from (case("004.12", {name: place}) for place in places for name in ("A_KEY", "A_TOKEN"))
     for pair in PLAIN_VARIABLES:
         yield case("004.2", dict([pair.split("=", 1)]))
-    chance, (_, pattern) = random.Random(4), next(each for each in fenced("pattern") if each[0] == "SECRET_VALUE")
-    for branch in branches_of(pattern.replace("\n", "")):
+    chance = random.Random(4)
+    for branch in branches_of(RULES[1]):
         for _ in range(4):
             value = drawn(chance, sre_parse.parse(branch, re.ASCII))
             at = chance.randrange(len(value))
@@ -260,6 +261,16 @@ def secrets():
         "014.2",
         {**dict.fromkeys(["PAGER", "EDITOR", "TERM"], "less"), "GIT_PAGER": "cat", "AWS_PAGER": "https://me:pw@h/"},
     )
+    for name in ("AWS_SESSION_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        yield case("004.2", {"AWS_ACCESS_KEY_ID": "x", name: "y"})
+    colours = """FORCE_COLOR=3 CLICOLOR_FORCE=1 PY_COLORS=1 CARGO_TERM_COLOR=always npm_config_color=true GTEST_COLOR=yes
+        RUST_LOG_STYLE=always COMPOSE_ANSI=always CLANG_FORCE_COLOR_DIAGNOSTICS=ON FORCE_COLOUR= NO_COLOR=1 PIP_NO_COLOR=1
+        DISABLE_COLORS=true CLICOLOR=1 COLORTERM=truecolor A_COLOR=never B_COLORS=0 FORCE=1 X=a_FORCE_COLOR=1 MY_COLOR=blue"""
+    yield from (case("014.9", dict([pair.split("=", 1)])) for pair in colours.split())
+    dialogs = "askpass.sh echo my-ksshaskpass /x/x11-ssh-askpass ksshaskpass lxqt-openssh-askpass git-gui--askpass".split()
+    yield from (case("014.11", {"GIT_ASKPASS": askpass, "SSH_ASKPASS": askpass}) for askpass in dialogs)
+    given = {"PAGER": "my", "GIT_PAGER": "my", "GIT_ASKPASS": "ksshaskpass", "FORCE_COLOR": "1", "PY_COLORS": "1"}
+    yield case("004.11", given, keep=["PAGER", "GIT_*", "GIT_ASKPASS", "PY_COLORS", "*_COLOR", "EDITOR"])
     for names in ((), ("LANG",), ("LC_ALL",), ("LC_CTYPE",), ("LC_COLLATE",)):
         yield from (case("014.3", dict.fromkeys(names, value)) for value in ("", "C"))
 
@@ -290,6 +301,14 @@ def notes():
     many = ["I%d_INDEX" % n for n in range(10, 55)]
     yield {"clause": "014.6", "withheld": many, "command": "true", "exit_code": 0}
     yield {"clause": "014.6", "withheld": many[:30], "command": "true", "exit_code": 0, "by the host": many[5:25]}
+    spoken = """fatal: Authentication failed for x|could not read Username for x|Permission denied (publickey).|Access denied for user x
+        |unauthorized: x|403 Client Error: Forbidden|(AccessDenied) x|NOAUTH x|Invalid API key|invalid_token|Missing or invalid credentials
+        |expired access token|Unable to locate credentials|You are not logged into x|Permission denied|access denied|status 403|4010 Forbidden
+        |Invalid or unexpected token|missing closing token|test_unauthorized_user|java.nio.file.AccessDeniedException: x|--noauth|credentials"""
+    for line in spoken.split("|"):
+        yield {"clause": "014.10", "withheld": names[:2], "command": "x", "exit_code": 1, "shown": " ".join(line.split())}
+    yield {"clause": "014.10", "withheld": names[:2], "command": "Authentication failed", "exit_code": 1}
+    yield {"clause": "014.10", "withheld": names[:2], "command": "x", "exit_code": 0, "shown": "Authentication failed"}
     endings = ["no_proxy", "npm_config_registry", "A_INDEX", "INDEXES", "UV_INDEX_URL", "MY_REGISTRY", "REGISTRY_X"]
     yield {"clause": "014.6", "withheld": endings, "command": "true", "exit_code": 1}
 
@@ -376,5 +395,43 @@ def messages():
     )
 
 
+def lives():
+    """Histories of commands, in quarters of a second. Each kind of news comes at most twice, in any order that can be."""
+    chance = random.Random(7)
+    kinds = ["stop", "stop", "kill", "kill", "leave", "exit", "childless", "closed", "heard", "heard", "quiet", "quiet"]
+    for wait in (0.25, 0.5, 0.75):  # output goes on to come behind the end of the shell
+        news = [[8.25 + wait * n, {"heard_s": 8.25 + wait * n, "heard_bytes": n}] for n in range(1, 12)]
+        news.insert(0, [8.25, {"code": 0, "exited_s": 8.25}])
+        plan = {"limit_s": 4, "answer_after_s": None, "grace_s": 1.5, "drain_idle_s": 0.5, "drain_total_s": 2}
+        plan.update(background=False, ephemeral=False)
+        yield {"clause": "2.1", "plan": plan, "sees_tree": False, "start_s": 8.0, "moments": news}
+    for n in range(60):
+        plan = {"limit_s": chance.choice([1.5, 4, None]), "answer_after_s": None, "grace_s": chance.choice([0, 1.5]), "drain_idle_s": 0.5,
+            "drain_total_s": 2, "background": n % 3 == 1, "ephemeral": n % 5 == 0}
+        plan["answer_after_s"] = 0.25 if plan["background"] else chance.choice([None, None, 1])
+        now, code, childless, news, counts = 8.0, None, False, {}, {"stops": 0, "kills": 0}
+        moments = []
+        for kind in chance.sample(kinds, chance.randint(3, len(kinds))):
+            now += chance.choice([0.25, 0.25, 0.5, 1, 2.5])
+            if kind in ("stop", "kill"):
+                counts[kind + "s"] += 1
+                news = {kind + "s": counts[kind + "s"]}
+            elif kind == "leave":
+                news = {"has_left": True}
+            elif kind == "exit" and code is None:
+                code = chance.choice([0, 3, -15])
+                news = {"code": code, "exited_s": now}
+            elif kind == "childless" and code is not None:
+                news, childless = {"childless": True}, True
+            elif kind == "closed" and (childless or n % 2):
+                news = {"has_output": False}
+            else:
+                news = {"heard_s": now, "heard_bytes": 100 * len(moments)} if kind == "heard" and not childless else {}
+            moments.append([now, news])
+        end = {"childless": True, "has_output": False, **({"code": -9, "exited_s": now + 9} if code is None else {})}
+        moments += [[now + 4, {}], [now + 9, end], [now + 10, {}]]
+        yield {"clause": "2.1", "plan": plan, "sees_tree": n % 7 == 6, "start_s": 8.0, "moments": moments}
+
+
 INPUTS = {"texts": texts, "cuts": cuts, "answers": answers, "arguments": arguments, "secrets": secrets,
-    "notes": notes, "definitions": definitions, "messages": messages}
+    "notes": notes, "definitions": definitions, "messages": messages, "lives": lives}

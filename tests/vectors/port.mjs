@@ -12,11 +12,36 @@ const TOKEN = new RegExp(
   ].join("|"),
   "g",
 );
+const WIDE = new RegExp(
+  [
+    "[\\u1100-\\u115f\\u231a\\u231b\\u2329\\u232a\\u23e9-\\u23ec\\u23f0\\u23f3\\u25fd\\u25fe\\u2614\\u2615\\u2648-\\u2653",
+    "\\u267f\\u2693\\u26a1\\u26aa\\u26ab\\u26bd\\u26be\\u26c4\\u26c5\\u26d4\\u26ea\\u26f2\\u26f3\\u26f5\\u26fa\\u26fd",
+    "\\u2705\\u270a\\u270b\\u2728\\u274c\\u274e\\u2753-\\u2755\\u2757\\u2795-\\u2797\\u27b0\\u27bf\\u2b1b\\u2b1c\\u2b50",
+    "\\u2b55\\u2e80-\\ua4cf\\ua960-\\ua97f\\uac00-\\ud7a3\\uf900-\\ufaff\\ufe10-\\ufe19\\ufe30-\\ufe6f\\uff01-\\uff60",
+    "\\uffe0-\\uffe6\\u{17000}-\\u{18d08}\\u{1b000}-\\u{1b2fb}\\u{1f300}-\\u{1f64f}\\u{1f680}-\\u{1f6ff}",
+    "\\u{1f7e0}-\\u{1f7eb}\\u{1f90c}-\\u{1f9ff}\\u{1fa70}-\\u{1faff}\\u{20000}-\\u{3ffff}]",
+  ].join(""),
+  "u",
+);
+
+const columns = (text) => [...text].length + [...text].filter((letter) => WIDE.test(letter)).length;
+
+function unfolded(line) {  // a line that `\r` has overwritten, with the texts of which remains would be seen
+  const tokens = [...line.matchAll(TOKEN)].map((found) => found.groups), texts = [""];
+  const moves = tokens.some((one) => one.move === "\b" || (one.final && "ABCDEFGJK".includes(one.final)));
+  const count = tokens.filter((one) => one.move === "\r").length;
+  if (moves || count < 1 || count > 8) return line;
+  for (const one of tokens) one.move ? texts.push("") : (texts[texts.length - 1] += one.text ?? "");
+  const shown = texts.filter((text) => text);
+  const remain = shown.filter((text, n) => n < shown.length - 1 && columns(text.replace(/\p{White_Space}+$/u, "")) > columns(shown[n + 1]));
+  return [...remain.slice(-3), ...shown.slice(-1)].join("\n");
+}
 
 function rendered(text) {
   const rows = [[]];
   let row = 0, at = 0;
-  for (const { groups } of text.replaceAll("\r\n", "\n").matchAll(TOKEN)) {
+  const lines = text.replaceAll("\0", "\ufffd").replaceAll("\r\n", "\n").split("\n").map(unfolded).join("\n");
+  for (const { groups } of lines.matchAll(TOKEN)) {
     const number = Number(groups.count || 0), steps = number || 1, final = groups.final ?? "";
     for (const cell of groups.text ?? "") rows[row][at++] = cell;
     if (groups.move === "\r") at = 0;

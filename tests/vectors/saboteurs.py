@@ -30,7 +30,11 @@ def main(_):
     places, found = reached(), {}
     for number, changes in saboteurs_at_tests().items():
         if {place for place, _, _ in one_or_more(changes)} & places:
-            broken = load_tool(written(sabotaged(number), "vectors-"), "bash_tool_sabotaged")
+            try:
+                broken = load_tool(written(sabotaged(number), "vectors-"), "bash_tool_sabotaged")
+            except SyntaxError as problem:
+                print("%-8s is no Python: %s" % (number, problem))
+                continue
             found[number] = [kind for kind in KINDS if next(wrong_cases(broken, kind), None)]
             print("%-8s %s" % (number, ", ".join(found[number]) or "NOT FOUND"))
     print("found %d of %d saboteurs" % (sum(map(bool, found.values())), len(found)))
