@@ -644,9 +644,7 @@ def make_folder(path: str) -> None:
     """Makes the state folder if need be. Raises OSError, also where another user could change files
     there: since the tool was made, a cleaner of /tmp may have removed the folder, and another user
     may have made one of the same name."""
-    with suppress(FileExistsError):
-        os.makedirs(path, 0o700)
-        os.chmod(path, 0o700)  # the umask may have taken more away
+    os.makedirs(path, 0o700, exist_ok=True)
     info = os.stat(path)
     is_safe = not info.st_mode & 0o022 or info.st_mode & stat.S_ISVTX  # sticky, as /tmp is
     if not is_safe or info.st_uid not in (os.geteuid(), 0):
@@ -672,7 +670,6 @@ def make_scratch(folder: bytes) -> bytes:
     os.mkdir(parent, 0o700)
     path = parent + b"/scratch"
     os.mkdir(path, 0o700)
-    os.chmod(path, 0o700)
     return path
 
 
