@@ -128,7 +128,7 @@ def cuts_the_middle(q):
 
 @asks("001.3")
 def renders_as_one_what_it_kept_whole(q):
-    text = q.run("head -c 100000 /dev/zero | tr '\\0' '\\377'; printf '\\rhere'").text
+    text = q.run("head -c 100000 /dev/zero | tr '\\0' '\\377'; printf '\\033[Ghere'").text
     q.match(
         r"\[output truncated in middle: [^\n]*\]\nhere\ufffd{1364}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]\n", text
     )
@@ -136,9 +136,9 @@ def renders_as_one_what_it_kept_whole(q):
 
 @asks("001.3")
 def leaves_out_halves_of_a_character(q):
-    """4.7, at the inner edges of what is kept: the first part ends with some bytes of what stands there. NULs show
-    nothing, so the edges are shown."""
-    zeros, euro = "; head -c %d /dev/zero; ", b"\xe2\x82\xac"
+    """4.7, at the inner edges of what is kept: the first part ends with some bytes of what stands there. U+0001
+    shows nothing, so the edges are shown."""
+    blanks, euro = "; head -c %d /dev/zero | tr '\\0' '\\1'; ", b"\xe2\x82\xac"
     for kept, first, last, shown in (
         (1, euro, euro, "a\n\n[snip]\n\nb\n"),
         (2, euro, euro, "a\n\n[snip]\n\nb\n"),
@@ -146,8 +146,8 @@ def leaves_out_halves_of_a_character(q):
         (2, b"\xe0\x80", euro, "a\ufffd\ufffd\n\n[snip]\n\nb\n"),  # these begin no valid character
         (2, b"\xf4\x90\x80\x80", euro, "a\ufffd\ufffd\n\n[snip]\n\nb\n"),
     ):
-        begin = "printf a" + zeros % (65535 - kept) + printf(first) + zeros % 9 + printf(last)
-        text = q.run(begin + zeros % (65535 - len(last)) + "echo b").text
+        begin = "printf a" + blanks % (65535 - kept) + printf(first) + blanks % 9 + printf(last)
+        text = q.run(begin + blanks % (65535 - len(last)) + "echo b").text
         q.match(r"\[output truncated in middle: got 128\.0KB, max is 128KB\]\n%s\[full .*\]\n" % re.escape(shown), text)
 
 
@@ -1353,7 +1353,7 @@ def no_answer_is_blank(q):
         ("printf '\\n'", "\n[no output]\n"),
         ("printf '\u3000\u2003\u00a0'", "\u3000\u2003\u00a0\n[no output]\n"),
         *(("printf '%s'" % c, c) for c in "\u200b\ufeff\u180e\u2060"),
-        ("printf '\\033[0m\\0'", "[no output]\n"),
+        ("printf '\\033[0m\\1'", "[no output]\n"),
         ("echo x", "x\n"),
     ):
         q.says(command, text)

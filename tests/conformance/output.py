@@ -291,9 +291,9 @@ def a_flood_stays_small(q):
 
 @asks("010.2")
 def reads_to_the_end(q):
-    text = q.run("head -c 5000000 /dev/zero; echo end >&2; echo > finished").text
+    text = q.run("head -c 5000000 /dev/zero | tr '\\0' '\\1'; echo end >&2; echo > finished").text
     q.has(text, "got 4.8MB,")
-    q.has(text[-200:].replace("\0", ""), "\nend\n")
+    q.has(text[-200:], "\nend\n")
     q.there("finished", within_s=1)
 
 
