@@ -88,6 +88,10 @@ spec-for:   ## the text of SPEC.md for some levels of conformance alone; make sp
 judge-the-judge: $(VENV)/ready  ## that the judge finds a server that breaks a clause, for each clause; ARGS=third for a third
 	$(COMPILED) $(IN_VENV) -m tests.conformance.panel $(ARGS)
 
+.PHONY: vectors
+vectors: $(VENV)/ready  ## the cases in tests/vectors anew from the oracle; fails where one has changed
+	$(COMPILED) $(IN_VENV) -m tests.vectors $(ARGS)
+
 .PHONY: bench
 bench:      ## what it costs, as ratios; some eight minutes; ARGS=engine in one minute, ARGS='engine OLD.py NEW.py', ARGS='drain OLD.py NEW.py', ARGS='compare OLD.py NEW.py'
 	$(PYTHON) tests/bench.py $(ARGS)

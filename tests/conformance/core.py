@@ -78,6 +78,9 @@ def begins_as_a_plain_shell_does(q):
         wire.call(command)  # what one of them makes the server change would be seen below
     q.folder.mkdir()
     q.says("ls /proc/$$/fd", "0\n1\n2\n", wire=wire)
+    blocks = "for fd in 0 1 2; do sed -n 's/^flags:[^0-9]*//p' /proc/$$/fdinfo/$fd; done"
+    flags = [int(word, 8) & os.O_NONBLOCK for word in wire.call(blocks).text.split()]
+    q.equal(flags, [0, 0, 0], "O_NONBLOCK of the descriptors 0 to 2:")
     number = wire.begin("echo $$ > shell; exec sleep 600", "shell", mode="slow")
     proc = Path("/proc/%d" % q.number("shell"))
     eventually(lambda: (proc / "comm").read_text() == "sleep\n", patience(None))
@@ -125,7 +128,7 @@ def cuts_the_middle(q):
 
 @asks("001.3")
 def renders_as_one_what_it_kept_whole(q):
-    text = q.run("head -c 100000 /dev/zero | tr '\\0' '\\377'; printf '\\rhere'").text
+    text = q.run("head -c 100000 /dev/zero | tr '\\0' '\\377'; printf '\\033[Ghere'").text
     q.match(
         r"\[output truncated in middle: [^\n]*\]\nhere\ufffd{1364}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]\n", text
     )
@@ -133,9 +136,9 @@ def renders_as_one_what_it_kept_whole(q):
 
 @asks("001.3")
 def leaves_out_halves_of_a_character(q):
-    """4.7, at the inner edges of what is kept: the first part ends with some bytes of what stands there. NULs show
-    nothing, so the edges are shown."""
-    zeros, euro = "; head -c %d /dev/zero; ", b"\xe2\x82\xac"
+    """4.7, at the inner edges of what is kept: the first part ends with some bytes of what stands there. U+0001
+    shows nothing, so the edges are shown."""
+    blanks, euro = "; head -c %d /dev/zero | tr '\\0' '\\1'; ", b"\xe2\x82\xac"
     for kept, first, last, shown in (
         (1, euro, euro, "a\n\n[snip]\n\nb\n"),
         (2, euro, euro, "a\n\n[snip]\n\nb\n"),
@@ -143,8 +146,8 @@ def leaves_out_halves_of_a_character(q):
         (2, b"\xe0\x80", euro, "a\ufffd\ufffd\n\n[snip]\n\nb\n"),  # these begin no valid character
         (2, b"\xf4\x90\x80\x80", euro, "a\ufffd\ufffd\n\n[snip]\n\nb\n"),
     ):
-        begin = "printf a" + zeros % (65535 - kept) + printf(first) + zeros % 9 + printf(last)
-        text = q.run(begin + zeros % (65535 - len(last)) + "echo b").text
+        begin = "printf a" + blanks % (65535 - kept) + printf(first) + blanks % 9 + printf(last)
+        text = q.run(begin + blanks % (65535 - len(last)) + "echo b").text
         q.match(r"\[output truncated in middle: got 128\.0KB, max is 128KB\]\n%s\[full .*\]\n" % re.escape(shown), text)
 
 
@@ -995,6 +998,25 @@ def names_of_its_own(q):
     q.wire.cancel(number)
 
 
+@asks("012.4")
+def a_helper_that_is_killed_is_replaced(q):
+    number = q.wire.begin("echo $$ > shell; sleep 600")
+    helper = own_processes(q, q.number("shell"))[2:3]
+    q.wire.cancel(number)
+    q.dead("shell")
+    if not helper:
+        raise Unasked("the server itself starts the process that starts the shell")
+    of_server = parent_of(helper[0]) == q.wire.pid  # it may be the server, behind a program that started both
+    os.kill(helper[0], signal.SIGKILL)
+    try:
+        numbers = [q.wire.begin("sleep 0.3; echo on") for _ in range(3)]
+        q.equal([q.wire.finish(number).text for number in numbers], ["on\n"] * 3, "after the helper was killed:")
+    except Wrong:
+        if of_server and q.wire.process.poll() is not None:
+            raise Unasked("the server cannot be told from what it starts") from None
+        raise
+
+
 @asks("013.1", "013.2", "013.4")
 def the_directory_is_gone(q):
     gone = q.folder / "gone\n\u202eé"
@@ -1030,6 +1052,10 @@ def the_directory_is_gone(q):
     shutil.rmtree(kept.parent, ignore_errors=True)
     gone.write_text("")
     q.says("echo on", note.replace("No such file or directory", "Not a directory") + "on\n", wire=wire)
+    wire = q.server(structured=True)
+    wire.call("rm -r \"$PWD\"")
+    q.fields(wire.call("true"), exit_code=0, status="exited", error="cwd_missing")
+    q.folder.mkdir()
     nowhere = q.folder / "nowhere"
     nowhere.mkdir()
     wire = q.server("--state-dir", str(q.folder / "no-folder"), cwd=nowhere, structured=True)
@@ -1309,12 +1335,14 @@ def a_second_cancel_kills(q):
     q.alive("cancelled")
     wire.cancel(number)
     q.dead("cancelled", within_s=30)
-    for end in ("withdrawn", "SIGINT", "input"):  # the timeout counts as the first cancel
+    for end in ("withdrawn", "SIGINT", "input"):  # the timeout counts as the first cancel, and is what is told
         wire, number = begun(end, default=1)
         q.there("heard-" + end)
         q.alive(end)
         bring(wire, end, number)
         q.dead(end, within_s=30)
+        if end != "withdrawn":
+            q.begins(wire.finish(number).text, timed_out(q, "1s"))
     wire, number = begun("before", default=3)  # a timeout in the grace of a cancel counts as none
     wire.signal(signal.SIGINT)
     q.there("heard-before")
@@ -1408,7 +1436,7 @@ def no_answer_is_blank(q):
         ("printf '\\n'", "\n[no output]\n"),
         ("printf '\u3000\u2003\u00a0'", "\u3000\u2003\u00a0\n[no output]\n"),
         *(("printf '%s'" % c, c) for c in "\u200b\ufeff\u180e\u2060"),
-        ("printf '\\033[0m\\0'", "[no output]\n"),
+        ("printf '\\033[0m\\1'", "[no output]\n"),
         ("echo x", "x\n"),
     ):
         q.says(command, text)
