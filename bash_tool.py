@@ -67,7 +67,7 @@ this file.
 #                    fit_streams make it a Fitted, by the profile's `truncation` (keep_ends): that
 #                    decodes, cleans (`cleaning`: render) and cuts. Session._finish has present
 #                    write the text of the Result, by the profile's `format` (format_brackets).
-#   the limit        Session._waits takes it from the profile. Life._watch sees that it has passed,
+#   the limit        plan_waits takes it from the profile. Life._watch sees that it has passed,
 #                    Life._end says what is to be done: Command.ask, terminate and kill do that,
 #                    Command.report and send_answer tell the host. From Exchange._take_answer on it
 #                    goes as with a byte; status_line writes the first line.
@@ -122,6 +122,7 @@ from collections import deque
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from math import inf, nextafter
+from os import fsencode
 from time import monotonic
 from typing import (
     Any,
@@ -3887,6 +3888,122 @@ def next_start(
     return Start(rest[0][:-1], env, carried), left_out
 
 
+class Terms(NamedTuple):
+    """What the calls of a tool have in common."""
+
+    profile: Profile
+    first: Start  # of the first command, and of each one where nothing is carried over
+    shell: Sequence[bytes]
+    folder: str  # of output files and records
+    carries: bool
+    ephemeral: bool
+
+
+def encode_env(env: Mapping[str, str]) -> dict[bytes, bytes]:
+    """An environment as execve(2) takes it."""
+    return {fsencode(name): fsencode(value) for name, value in env.items()}
+
+
+def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) -> Plan:
+    """What a supervisor is asked for. Upholds REQ-BASH-014.13."""
+    profile = terms.profile
+    own, has_cwd = encode_env(request.env or {}), request.cwd is not None
+    default = UNBUFFERED if request.mode == "background" else {}
+    env = start.env  # the same object from call to call: it is sent once
+    if own or default:
+        env = {**default, **env, **own}
+    is_plain = not default and not has_cwd and not own
+    return Plan(
+        text=request.command.encode("utf-8", "surrogateescape"),
+        shell=terms.shell,
+        # Not along the PATH that a command has exported: no shell would start to correct it.
+        path=own.get(b"PATH", terms.first.env.get(b"PATH", b"/bin:/usr/bin")),
+        cwd=fsencode(request.cwd or start.cwd),
+        cwd_required=has_cwd,
+        env=env,
+        carries=terms.carries and is_plain,
+        **plan_waits(profile, request),
+        streams=profile.streams.value,
+        background=request.mode == "background",
+        ephemeral=terms.ephemeral,
+        wants_live=wants_live,
+        pipe_bytes=0,
+        saves=profile.saves,
+        limit_bytes=profile.max_output_bytes,
+        buffer_sizes=(
+            *profile.truncation.needs(profile),
+            "max_output_lines" in profile.truncation.limits,
+        ),
+        folder=fsencode(terms.folder),
+        file_prefix=profile.file_prefix,
+    )
+
+
+def plan_waits(profile: Profile, request: Request) -> dict[str, float]:
+    """The waits of a command in its mode, in seconds, by their names in a plan. Upholds
+    REQ-BASH-002.1, 002.2 and 003.1."""
+    timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
+    idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
+    answer_after_s, limit_s = inf, timeout_s
+    if request.mode == "background":  # the output of late writers is in the file
+        answer_after_s = LOOK_S
+        idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
+    elif profile.on_timeout is OnTimeout.KEEP:
+        kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
+        answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
+    return {
+        "limit_s": limit_s,
+        "answer_after_s": answer_after_s,
+        "grace_s": profile.grace_s,
+        "drain_idle_s": idle_s,
+        "drain_total_s": total_s,
+    }
+
+
+class Carry:
+    """What is carried over from one command to the next. Upholds REQ-BASH-028.5, 028.13, 028.14
+    and 028.15."""
+
+    def __init__(self, first: Start) -> None:
+        self._first = first
+        self._dropped: list[str] = []  # the note on a start that was dropped, until it is told
+        self._was_kept = True  # what the last command ended with was taken over
+        self.restart()
+
+    def restart(self) -> None:
+        """Forgets what was carried over."""
+        # The start that a shell has started with before, and the latest, with which perhaps none
+        # does. A call changes the list that it began with, and a restart makes a new list: so a
+        # call from before the restart has no effect on the calls behind it.
+        self.starts = [self._first, self._first]
+
+    def take_over(
+        self, answer: Outcome, start: Start, starts: list[Start], most: int
+    ) -> list[str]:
+        """Takes over what a command that began with `start` has ended with; returns the notes of
+        its answer on that. `starts`: the list when it began. `most`: see `next_start`."""
+        if answer.error == "spawn_failed":
+            # A shell has ended without reading its text, or could not begin for its environment.
+            is_faulty = answer.duration_s or answer.reason == TOO_LARGE
+            if is_faulty and start is starts[1] is not self._first:
+                starts[:] = self._first, starts[0]
+                self._dropped = [NOTE_DROPPED]
+            return []
+        if not answer.duration_s:  # nothing was run
+            return []
+        notes, self._dropped = self._dropped, []
+        taken = next_start(answer.carried, self._first.env, most)
+        if taken is None:
+            notes += [NOTE_NOT_KEPT] * self._was_kept
+        elif answer.carried != starts[1].carried:  # else its environment is not sent again
+            starts[:] = start, taken[0]
+            if taken[1]:
+                names = join_names(taken[1][-NAMES_TOLD:])
+                notes.append(NOTE_LEFT_OUT.format(names=names))
+        self._was_kept = taken is not None
+        return notes
+
+
 def job_record(said: object) -> Outcome | None:
     """What the JSON of a record says; None where a field is missing or not of its type: another
     program may have written it. Upholds REQ-BASH-003.14."""
@@ -4917,10 +5034,6 @@ def _shell(given: str | Sequence[str]) -> list[bytes]:
     return list(map(os.fsencode, words))
 
 
-def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
-    return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
-
-
 def _job_names(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quote(job.command)) for job in jobs)
 
@@ -5064,87 +5177,23 @@ class JobTable:
         return [job._note for job in taken if job is not told]
 
 
-@dataclass(eq=False)
 class Session:
-    """How a tool answers its calls: what they have in common, and what is remembered from one to
-    the next."""
+    """How a tool answers its calls, and what is remembered from one to the next."""
 
-    profile: Profile
-    first: Start
-    shell: Sequence[bytes]
-    folder: str
-    carries: bool
-    ephemeral: bool
-    _deny: Sequence[str]
-    _confirm: Confirm | None
-    _jobs: JobTable
-    _untold: dict[str, str]  # withheld names that no answer has told yet, each with why
-
-    def __post_init__(self) -> None:
-        # The start that a shell has started with before, and the latest, with which perhaps none
-        # does. A call changes the list that it began with, and a restart makes a new list: so a
-        # call from before the restart has no effect on the calls behind it.
-        self._starts = [self.first, self.first]
-        self._unlocked = [NOTE_UNLOCKED]  # until an answer has told it
-        self._dropped: list[str] = []  # the note on a start that was dropped, until it is told
-        self._was_kept = True  # what the last command ended with was taken over
-        self._hints = [NOTE_SILENT]  # that no answer has told yet
+    def __init__(
+        self,
+        terms: Terms,
+        deny: Sequence[str],
+        confirm: Confirm | None,
+        jobs: JobTable,
+        withheld: dict[str, str],
+    ) -> None:
+        self.terms = terms
+        self._deny, self._confirm, self._jobs = deny, confirm, jobs
+        self._carry = Carry(terms.first)
+        # Notes that no answer has told yet: on withheld names, each with why, and others.
+        self._untold, self._unlocked, self._hints = withheld, [NOTE_UNLOCKED], [NOTE_SILENT]
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
-
-    def plan(self, request: Request, wants_live: bool, start: Start) -> Plan:
-        """What the supervisor is asked for. Upholds REQ-BASH-014.13."""
-        profile = self.profile
-        own, has_cwd = _encoded(request.env or {}), request.cwd is not None
-        default = UNBUFFERED if request.mode == "background" else {}
-        env = start.env  # the same object from call to call: it is sent once
-        if own or default:
-            env = {**default, **env, **own}
-        is_plain = not default and not has_cwd and not own
-        return Plan(
-            text=request.command.encode("utf-8", "surrogateescape"),
-            shell=self.shell,
-            # Not along the PATH that a command has exported: no shell would start to correct it.
-            path=own.get(b"PATH", self.first.env.get(b"PATH", b"/bin:/usr/bin")),
-            cwd=os.fsencode(request.cwd or start.cwd),
-            cwd_required=has_cwd,
-            env=env,
-            carries=self.carries and is_plain,
-            **self._waits(request),
-            streams=profile.streams.value,
-            background=request.mode == "background",
-            ephemeral=self.ephemeral,
-            wants_live=wants_live,
-            pipe_bytes=0,
-            saves=profile.saves,
-            limit_bytes=profile.max_output_bytes,
-            buffer_sizes=(
-                *profile.truncation.needs(profile),
-                "max_output_lines" in profile.truncation.limits,
-            ),
-            folder=os.fsencode(self.folder),
-            file_prefix=profile.file_prefix,
-        )
-
-    def _waits(self, request: Request) -> dict[str, float]:
-        """The waits of a command in its mode, in seconds, by their names in a plan. Upholds
-        REQ-BASH-002.1, 002.2 and 003.1."""
-        profile = self.profile
-        timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
-        idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
-        answer_after_s, limit_s = inf, timeout_s
-        if request.mode == "background":  # the output of late writers is in the file
-            answer_after_s = LOOK_S
-            idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
-        elif profile.on_timeout is OnTimeout.KEEP:
-            kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
-            answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
-        return {
-            "limit_s": limit_s,
-            "answer_after_s": answer_after_s,
-            "grace_s": profile.grace_s,
-            "drain_idle_s": idle_s,
-            "drain_total_s": total_s,
-        }
 
     def answer(
         self, request: Asked | Outcome, cancel: Cancel, on_live: OnLive | None
@@ -5159,7 +5208,7 @@ class Session:
         elif self.closing.count:
             outcome = rejected("closed", "this tool is closed")
         elif isinstance(request, Restart):  # REQ-BASH-028.8
-            self._starts = [self.first, self.first]
+            self._carry.restart()
             told = Fitted(RESTARTED, len(RESTARTED), False)
             outcome = Outcome("exited", exit_code=0, stdout=told)
         else:
@@ -5177,7 +5226,7 @@ class Session:
         `passed`: names of variables that came with the call. Upholds REQ-BASH-002.8 and
         027.6."""
         if cancel._withdrawn:
-            return present(outcome, self.profile)
+            return present(outcome, self.terms.profile)
         notes = self._jobs.take_end_notes(job if outcome.status != "running" else None)
         notes += outcome.notes
         if outcome.status != "rejected":
@@ -5191,31 +5240,7 @@ class Session:
             self._hints = []
         if outcome.capped:
             notes.append(NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES)))
-        return present(outcome._replace(notes=notes), self.profile)
-
-    def _take_over(self, answer: Outcome, start: Start, starts: list[Start]) -> list[str]:
-        """Takes over what a command that began with `start` has ended with; returns the notes of
-        its answer on that. Upholds REQ-BASH-028.5, 028.13, 028.14 and 028.15."""
-        notes: list[str] = []
-        if answer.error == "spawn_failed":
-            # A shell has ended without reading its text, or could not begin for its environment.
-            is_faulty = answer.duration_s or answer.reason == TOO_LARGE
-            if is_faulty and start is starts[1] is not self.first:
-                starts[:] = self.first, starts[0]
-                self._dropped = [NOTE_DROPPED]
-        elif answer.duration_s:  # else nothing was run
-            notes, self._dropped = self._dropped, []
-            most = os.sysconf("SC_ARG_MAX")
-            taken = next_start(answer.carried, self.first.env, most)
-            if taken is None:
-                notes += [NOTE_NOT_KEPT] * self._was_kept
-            elif answer.carried != starts[1].carried:  # else its environment is not sent again
-                starts[:] = start, taken[0]
-                if taken[1]:
-                    names = join_names(taken[1][-NAMES_TOLD:])
-                    notes.append(NOTE_LEFT_OUT.format(names=names))
-            self._was_kept = taken is not None
-        return notes
+        return present(outcome._replace(notes=notes), self.terms.profile)
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
         """The answer to a command. Where an exception prevents the answer the command is ended.
@@ -5223,9 +5248,9 @@ class Session:
         for exchange in list(self.closing._exchanges):
             exchange.release()
         refusal = _refusal(request, self._deny, self._confirm)
-        starts = self._starts
+        starts = self._carry.starts
         start = starts[1]
-        plan = self.plan(request, on_live is not None, start)
+        plan = make_plan(self.terms, request, on_live is not None, start)
         exchange = Exchange(plan, self.closing, cancel)
         job = None
         if plan.background and refusal is None:
@@ -5239,10 +5264,11 @@ class Session:
                 notes += self._unlocked
                 self._unlocked = []
             if plan.carries or (answer.error == "spawn_failed" and not request.env):
-                notes += self._take_over(answer, start, starts)
+                most = os.sysconf("SC_ARG_MAX")
+                notes += self._carry.take_over(answer, start, starts, most)
             job = self._jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
-            outcome = fit_streams(answer, self.profile)
+            outcome = fit_streams(answer, self.terms.profile)
             if cancel._withdrawn:  # nobody knows of the file, nor of the job
                 exchange.abandon()
                 self._jobs.drop(job)
@@ -5335,25 +5361,24 @@ class BashTool(Live):
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
-        first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
+        first = Start(os.fsencode(_directory(cwd)), encode_env(passed))
         given = None if state_dir is None else _state_folder(state_dir)
         folder = given or default_folder(row)
         _engine.confinement = confinement()
         self._on_call = on_call
         self._jobs = JobTable(row, folder, given is not None, max_jobs, on_job_end)
-        self._session = Session(
-            row, first, words, folder, carry, ephemeral, refused, confirm, self._jobs, withheld
-        )
+        terms = Terms(row, first, words, folder, carry, ephemeral)
+        self._session = Session(terms, refused, confirm, self._jobs, withheld)
 
     @property
     def cwd(self) -> str:
         """The directory of every command; with `carry`, of the first one."""
-        return os.fsdecode(self._session.first.cwd)
+        return os.fsdecode(self._session.terms.first.cwd)
 
     @property
     def profile(self) -> Profile:
         """How the tool speaks to the model."""
-        return self._session.profile
+        return self._session.terms.profile
 
     @property
     def closed(self) -> bool:

@@ -1482,7 +1482,7 @@ def test_req_bash_004_12_where_who_and_how_long_pass():
         assert set(withheld) == (set(some) - {"AWS_REGION"} if has_secret else set())
 
 
-@clause("004.9", saboteur=("Session.plan", "self.shell", '[b"env", *map(b"=".join, os.environb.items()), *self.shell]'))
+@clause("004.9", saboteur=("make_plan", "terms.shell", '[b"env", *map(b"=".join, os.environb.items()), *terms.shell]'))
 def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-secret")
     with BashTool(state_dir="state") as tool:
@@ -2932,7 +2932,7 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         assert tool.run("$SUDO_EDITOR f").exit_code == 1
 
 
-@clause("014.13", saboteur=("Session.plan", 'UNBUFFERED if request.mode == "background" else {}', "UNBUFFERED"))
+@clause("014.13", saboteur=("make_plan", 'UNBUFFERED if request.mode == "background" else {}', "UNBUFFERED"))
 @pytest.mark.parametrize("own", [None, "", "0"])
 def test_req_bash_014_13_background_output_comes_at_once(monkeypatch, own):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
@@ -3212,7 +3212,7 @@ def test_req_bash_014_12_the_loader_of_a_frozen_host(bundled, others, is_frozen)
         if is_frozen:
             patch.setattr(sys, "frozen", True, raising=False)
         tool = BashTool()
-    known = {os.fsdecode(name): os.fsdecode(value) for name, value in tool._session.first.env.items()}
+    known = {os.fsdecode(name): os.fsdecode(value) for name, value in tool._session.terms.first.env.items()}
     shown = {
         name: known[name] for name in known if re.match("LD_|LIBPATH|DYLD|_PYI|_MEI", name) and name not in os.environ
     }
@@ -5317,7 +5317,7 @@ def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
 latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
 
 
-@clause("026.3", saboteur=("Session.plan", "**env, **own}", "**own, **env}"))
+@clause("026.3", saboteur=("make_plan", "**env, **own}", "**own, **env}"))
 @given(
     st.sampled_from(["default", "background"]),
     st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]), latin),
@@ -5345,7 +5345,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
     assert not os.path.exists("ran")
 
 
-@clause("026.4", saboteur=("Session.plan", "cwd_required=has_cwd", "cwd_required=False"))
+@clause("026.4", saboteur=("make_plan", "cwd_required=has_cwd", "cwd_required=False"))
 @few
 @given(
     st.sampled_from(
@@ -5979,7 +5979,7 @@ def test_req_bash_028_4_is_not_seen(known, traced):
 @clause(
     "028.5",
     saboteur=(
-        "Session._take_over",
+        "Carry.take_over",
         "starts[:] = start, taken[0]",
         "starts[:] = start, starts[1] if start is not starts[1] else taken[0]",
     ),
@@ -5998,7 +5998,7 @@ def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
             assert tool.run("basename $PWD; echo $T_A_").text == "%d\nfirst-%d\n" % (n, n)
 
 
-@clause("028.6", saboteur=("Session.plan", "carries and is_plain", "carries"))
+@clause("028.6", saboteur=("make_plan", "carries and is_plain", "carries"))
 @pytest.mark.parametrize(
     "given",
     [{"mode": "background"}, {"cwd": "/etc"}, {"env": {"T_B_": "own"}}, {"cwd": "/etc", "env": {"PATH": "/bin"}}],
@@ -6045,10 +6045,7 @@ def test_req_bash_028_7_says_what_persists():
             assert tool.call(given).error == "invalid_arguments"
 
 
-@clause(
-    "028.8",
-    saboteur=("Session.answer", "self._starts = [self.first, self.first]", "self._starts[:] = self.first, self.first"),
-)
+@clause("028.8", saboteur=("Session.answer", "self._carry.restart()", "self._carry.starts[:] = [self.terms.first] * 2"))
 @pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
 def test_req_bash_028_8_restart(row):
     with BashTool("/", profile=row, carry=True) as tool, ThreadPoolExecutor(1) as pool:
@@ -6152,7 +6149,7 @@ def test_req_bash_028_13_what_is_too_large_is_left_out(sizes):
         assert not shown.notes and not tool.run("true").notes
 
 
-@clause("028.14", saboteur=("Session._take_over", "starts[:] = self.first, starts[0]", "pass"))
+@clause("028.14", saboteur=("Carry.take_over", "starts[:] = self._first, starts[0]", "pass"))
 @given(st.integers(1, 3), st.booleans())
 @few
 def test_req_bash_028_14_a_state_that_starts_no_shell_is_dropped(before, background):
@@ -6172,7 +6169,7 @@ def test_req_bash_028_14_a_state_that_starts_no_shell_is_dropped(before, backgro
 UNSAVED = ["trap : EXIT", "exec true", "kill -9 $$", "kill $$; sleep 9", "sleep 60"]
 
 
-@clause("028.15", saboteur=("Session._take_over", "* self._was_kept", ""))
+@clause("028.15", saboteur=("Carry.take_over", "* self._was_kept", ""))
 @given(st.lists(st.sampled_from([*UNSAVED, "true", "false"]), min_size=2, max_size=6))
 @example(["sleep 60", "exec true", "true", "kill -9 $$"])
 @few

@@ -128,7 +128,7 @@ BROKEN = {
         )
     ],
     "003.1": wrong("LOOK_S", 0.1, 1),
-    "003.3": [("Session._waits", "min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s")],
+    "003.3": [("plan_waits", "min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s")],
     "003.9": [  # two notes
         {"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}
     ],
@@ -178,7 +178,7 @@ BROKEN = {
         ("_schemas", "1000 * longest_s", "900000"),
         ("_schemas", "= max", "= profile.timeouts_s.get('slow') or max"),
     ],
-    "007.4": [("Session.plan", 'b"/bin:/usr/bin"', 'b""')],
+    "007.4": [("make_plan", 'b"/bin:/usr/bin"', 'b""')],
     "007.7": [{"said": [['"error": "spawn_failed"', '"error": "shell_not_found"']]}],
     "008.2": [
         {"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]},  # CSI G does nothing
@@ -241,8 +241,8 @@ BROKEN = {
         *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT"))
     ],
     "014.13": [
-        ("Session.plan", "{**default, **env, **own}", "{**env, **default, **own}"),
-        ("Session.plan", 'UNBUFFERED if request.mode == "background" else {}', "{}"),
+        ("make_plan", "{**default, **env, **own}", "{**env, **default, **own}"),
+        ("make_plan", 'UNBUFFERED if request.mode == "background" else {}', "{}"),
     ],
     "014.3": [("scrub_env", 'not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))', "True")],
     "014.6": [
