@@ -5002,19 +5002,12 @@ class Call(NamedTuple):
 class Withdrawal(NamedTuple):
     """The client does not want the answer to a call any more."""
 
-    id: Id
+    id: Id | None  # None names no call
 
 
-class ProtocolError(Exception):
-    """Why a request cannot be answered: a code, a sentence, and for some codes data."""
-
-
-def error_message(id_: object, code: int, reason: str, data: object = None) -> Message:
-    """The answer to a message that cannot be handled."""
-    error: Message = {"code": code, "message": reason}
-    if data is not None:
-        error["data"] = data
-    return {"jsonrpc": "2.0", "id": id_, "error": error}
+def error_message(id_: object, code: int, reason: str, **more: object) -> Message:
+    """The answer to a message that cannot be handled. Some codes have `data` too."""
+    return {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": reason, **more}}
 
 
 def result_message(id_: object, result: Message, stateless: bool) -> Message:
@@ -5069,73 +5062,61 @@ def _id_of_long(line: bytes) -> Id | None:
         return None
 
 
-def _object(value: object, name: str) -> Message:
-    """A value that must be an object. What is null or missing counts as an empty one."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ProtocolError(
-            INVALID_PARAMS, "%s must be an object, got %s" % (name, _type_name(value))
-        )
-    return value
+def _object(owner: Message, name: str) -> Message:
+    """The member of this name, which must be an object. What is null or missing counts as empty.
+    Raises ValueError."""
+    value = owner.get(name)
+    require(value is None or isinstance(value, dict), name, "an object", _type_name(value))
+    return value or {}
 
 
-def _handle_request(id_: Id, method: str, params: Message, tool: Message) -> Message | Call:
-    """What a request asks for. Raises ProtocolError where it cannot be answered. Upholds
-    REQ-BASH-025.2 and 025.3."""
-    meta = _object(params.get("_meta"), "_meta")
+def _handle_request(id_: Id, method: str, message: Message, tool: Message) -> Message | Call:
+    """What a request asks for. Raises ValueError for parameters of the wrong shape. Upholds
+    REQ-BASH-025.2, 025.3 and 025.5."""
+    params = _object(message, "params")
+    meta = _object(params, "_meta")
     # `initialize` belongs to the older era, whatever its `_meta` says.
     version = None if method == "initialize" else meta.get(META + "protocolVersion")
-    if version is not None and not isinstance(version, str):
-        wanted = "the protocol version must be a string"
-        raise ProtocolError(INVALID_PARAMS, "%s, got %s" % (wanted, _type_name(version)))
+    is_named = version is None or isinstance(version, str)
+    require(is_named, "the protocol version", "a string", _type_name(version))
     if version not in (None, *STATELESS_VERSIONS):
-        raise ProtocolError(
-            UNKNOWN_VERSION,
-            "unsupported protocol version",
-            {"requested": version, "supported": VERSIONS},
-        )
+        data = {"requested": version, "supported": VERSIONS}
+        return error_message(id_, UNKNOWN_VERSION, "unsupported protocol version", data=data)
     stateless = version is not None or method == "server/discover"
-    result: Message = {}
     if method == "tools/call":
-        if params.get("name") != tool["name"]:
-            reason = 'unknown tool: "%s"; there is "%s"' % (
-                shorten(params.get("name")),
-                tool["name"],
-            )
-            raise ProtocolError(INVALID_PARAMS, reason)
-        arguments = _object(params.get("arguments"), "arguments")
-        token = meta.get("progressToken")
-        if token is not None and _id(token) is None:
-            wanted = "progressToken must be a string or an integer"
-            raise ProtocolError(INVALID_PARAMS, "%s, got %s" % (wanted, _type_name(token)))
-        return Call(id_, arguments, token, stateless)
-    if method == "initialize":
-        asked = params.get("protocolVersion")
-        result = {
+        name, token = params.get("name"), meta.get("progressToken")
+        require(name == tool["name"], "name", '"%s"' % tool["name"], shorten(name))
+        require(
+            _id(token) is token, "progressToken", "a string or an integer", _type_name(token)
+        )
+        return Call(id_, _object(params, "arguments"), token, stateless)
+    asked = params.get("protocolVersion")
+    lifetime = {"ttlMs": 0, "cacheScope": "private"} if stateless else {}
+    results: Message = {
+        "initialize": {
             "protocolVersion": asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0],
             "capabilities": {"tools": {}},
             "serverInfo": SERVER_INFO,
-        }
-    elif method == "server/discover":
-        result = {"supportedVersions": VERSIONS, "capabilities": {"tools": {}}}
-    elif method == "tools/list":
-        result = {"tools": [dict(tool)]}
-    elif method != "ping":
-        raise ProtocolError(UNKNOWN_METHOD, "unknown method: %s" % shorten(method))
-    if stateless and result:  # all but that of `ping`
-        result.update(ttlMs=0, cacheScope="private")
-    return result_message(id_, result, stateless)
+        },
+        "server/discover": {
+            "supportedVersions": VERSIONS,
+            "capabilities": {"tools": {}},
+            **lifetime,
+        },
+        "tools/list": {"tools": [tool], **lifetime},
+        "ping": {},
+    }
+    if method not in results:
+        return error_message(id_, UNKNOWN_METHOD, "unknown method: %s" % shorten(method))
+    return result_message(id_, results[method], stateless)
 
 
-def handle(message: object, tool: Message) -> Message | Call | Withdrawal | None:
+def handle(message: Any, tool: Message) -> Message | Call | Withdrawal | None:
     """What a message asks for: an answer to send, a call to make, a call to withdraw, or
     nothing. `tool` is the definition for MCP. Does nothing else, and raises nothing. Upholds
     REQ-BASH-025.1 to 025.5 and 025.12."""
     if not isinstance(message, dict):
-        return error_message(
-            None, INVALID_REQUEST, "a message must be an object, got %s" % _type_name(message)
-        )
+        message = {}
     id_, method, params = _id(message.get("id")), message.get("method"), message.get("params")
     if "method" not in message and ("result" in message or "error" in message):
         return None  # an answer: nothing was asked
@@ -5144,20 +5125,15 @@ def handle(message: object, tool: Message) -> Message | Call | Withdrawal | None
         or not isinstance(method, str)
         or ("id" in message and id_ is None)
     ):
-        return error_message(
-            id_,
-            INVALID_REQUEST,
-            'a request has "jsonrpc": "2.0", a string '
-            '"method", and an "id" that is a string or an integer',
-        )
+        reason = 'a request is an object with "jsonrpc": "2.0", a string "method", and an "id" '
+        return error_message(id_, INVALID_REQUEST, reason + "that is a string or an integer")
     if id_ is not None:
         try:
-            return _handle_request(id_, method, _object(params, "params"), tool)
-        except ProtocolError as problem:
-            return error_message(id_, *problem.args)
+            return _handle_request(id_, method, message, tool)
+        except ValueError as problem:
+            return error_message(id_, INVALID_PARAMS, str(problem))
     if method == "notifications/cancelled" and isinstance(params, dict):
-        withdrawn = _id(params.get("requestId"))
-        return None if withdrawn is None else Withdrawal(withdrawn)
+        return Withdrawal(_id(params.get("requestId")))
     return None
 
 

@@ -3944,7 +3944,7 @@ def test_req_bash_025_4_the_same_text(name):
         few(given(st.dictionaries(st.text(max_size=9), values, max_size=2))(say_the_same))()
 
 
-@clause("025.5", saboteur=('if params.get("name") != tool["name"]:', 'if not params.get("name"):'))
+@clause("025.5", saboteur=("_handle_request", 'name == tool["name"]', "name"))
 @given(st.text(max_size=20), json_values())
 def test_req_bash_025_5_the_client_is_wrong(word, value):
     def code(message):

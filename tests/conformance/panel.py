@@ -258,7 +258,7 @@ BROKEN = {
         ("asked if asked in HANDSHAKE_VERSIONS", "asked if asked in (*HANDSHAKE_VERSIONS, '2026-07-28')"),
         ('version = None if method == "initialize" else', "version ="),
     ],
-    "025.5": [("if token is not None and _id(token)", 'if "progressToken" in meta and _id(token)')],
+    "025.5": [("_handle_request", "_id(token) is token", '_id(token) is token and (token or "progressToken" not in meta)')],
     "025.6": [
         *(("(self.exited_s or monotonic()) - self.started_s", took) for took in ("0.0", "monotonic() - self.started_s"))
     ],
@@ -285,9 +285,9 @@ BROKEN = {
     "025.10": wrong("LIVE_EVERY_S = 0.1 ", 0.001, 0.5),
     "025.11": [("if not text or self.call.token is None or", "if not text or"), *wrong("HEARTBEAT_S = 10.0 ", 9, 12)],
     "025.12": [
-        ('return error_message(\n            id_,', 'return error_message(\n            message.get("id"),'),
+        ("handle", "error_message(id_, INVALID_REQUEST", 'error_message(message.get("id"), INVALID_REQUEST'),
         ('if "method" not in message and (', 'if message.get("jsonrpc") == "2.0" and "method" not in message and ('),
-        ('and isinstance(params, dict):\n        withdrawn', 'and params:\n        withdrawn'),
+        ("handle", "and isinstance(params, dict)", "and params"),
     ],
     "025.13": [("reversed(message)", "reversed(sorted(message, key=lambda n: isinstance(n, dict) and 'id' in n))")],
     "025.14": [
