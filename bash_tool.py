@@ -4958,6 +4958,7 @@ UNKNOWN_METHOD = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNKNOWN_VERSION = -32022
+TURN_MS = 20  # of a wait while calls are under way: live output and heartbeats wake nobody
 _SOURCE, _SINK = 0, 1  # the descriptors of the messages of the client, and of the answers
 Id = Union[str, int, float]  # 1.0 is an integer in JSON
 
@@ -5151,6 +5152,11 @@ class CallUnderway:
         self._output = ""  # live output that no message has told, or its end
         self._output_bytes = 0  # ... and how much there was of it
 
+    def fail(self, problem: BaseException) -> None:
+        """Answers with what has gone wrong in the server itself."""
+        reason = "internal error: %r" % problem
+        self.answer = error_message(self.call.id, INTERNAL_ERROR, reason)
+
     def add(self, skipped: int, text: str) -> None:
         """Adds live output, before which so many bytes were skipped."""
         with self._lock:
@@ -5195,9 +5201,8 @@ class Server:
         self._calls: dict[object, CallUnderway] = {}
         self._line = bytearray()  # the last of the input, as far as it has come
         self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
-        self._outbox: deque[CallUnderway | Message] = deque()  # calls that are over too
+        self._outbox: deque[Message] = deque()  # other answers than those to calls
         self._unsent = memoryview(b"")  # of the message that is being written
-        self._mark = codecs.BOM_UTF8  # may begin the input: of Windows. REQ-BASH-025.24
         self._at_end = False  # nothing more is read
         self._has_reader = True  # of the answers
         self._written_s = 0.0  # when the client had last made room for something
@@ -5212,13 +5217,13 @@ class Server:
         answer crashed a client (SDK for Python 1.30). Upholds REQ-BASH-025.9, 025.25 and
         025.26."""
         while not self._at_end and not self._signals:
-            self._turn(100 * HEARTBEAT_S if self._calls else None)  # ms: ten looks a heartbeat
+            self._turn(TURN_MS if self._calls else None)
         obeyed = min(1, self._signals)  # the first signal has ended the loop
         ended_s = -inf if obeyed else monotonic()
         while (self._inbox or self._calls) and self._has_reader and not self._signals:
             if monotonic() > ended_s + LAST_CALLS_S:
                 break
-            self._turn(20)
+            self._turn(TURN_MS)
         for underway in self._calls.values() if not obeyed else ():
             if not underway.answer:
                 underway.cancel._withdrawn = True
@@ -5229,12 +5234,12 @@ class Server:
                 obeyed = self._signals
                 if monotonic() > ended_s + GOODBYE_S:
                     self._tool._session.closing.cancel()
-            self._turn(20)
+            self._turn(TURN_MS)
         self._written_s = monotonic()
         while self._has_reader and monotonic() < self._written_s + FLUSH_S:
             if self._signals > obeyed or not (self._unsent or self._calls or self._outbox):
                 break
-            self._turn(20)
+            self._turn(TURN_MS)
 
     def _turn(self, wait_ms: float | None) -> None:
         """Waits until a descriptor is ready, reads and writes once, and handles what has come, as
@@ -5297,44 +5302,40 @@ class Server:
             self._has_reader, self._at_end = False, True
 
     def _next_message(self) -> Message | None:
-        """What is written next. Of a call that was withdrawn nothing is said any more. All
-        progress of a call comes before its answer; else answers come first, then the progress
-        of the call that was silent for longest. Upholds REQ-BASH-025.15."""
-        while self._outbox:
-            first = self._outbox[0]
-            progress = first.progress() if isinstance(first, CallUnderway) else None
-            if progress is not None:
-                return progress
-            self._outbox.popleft()
-            if isinstance(first, dict):
-                return first
-            del self._calls[first.call.id]
-            if not first.cancel._withdrawn:
-                return first.answer
-        for underway in sorted(self._calls.values(), key=lambda underway: underway.told_s):
+        """What is written next: calls that are over come first, each with all its progress before
+        its answer, then other answers, then the progress of the call that was silent for longest.
+        Of a call that was withdrawn nothing is said any more. Upholds REQ-BASH-025.15."""
+        for underway in sorted(
+            self._calls.values(), key=lambda one: (not one.answer, one.told_s)
+        ):
+            answer = underway.answer  # no output comes after it
+            if self._outbox and not answer:
+                break
             progress = underway.progress()
             if progress is not None:
                 return progress
-        return None
+            if answer:
+                del self._calls[underway.call.id]
+                if not underway.cancel._withdrawn:
+                    return answer
+        return self._outbox.popleft() if self._outbox else None
 
     def _take(self, message: object) -> None:
         """Does what a line, or a message of a batch, asks for. Upholds REQ-BASH-025.8 and
         025.13."""
         if isinstance(message, bytes):
-            message = message.removeprefix(self._mark)
-            self._mark = b""
+            message = message.removeprefix(codecs.BOM_UTF8)  # of Windows. REQ-BASH-025.24
             if not message.strip():
                 return
             if len(message) > MAX_MESSAGE_BYTES:
                 reason = "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES)
-                return self._answer(
-                    error_message(_id_of_long(message), INVALID_REQUEST, reason)
-                )
+                error = error_message(_id_of_long(message), INVALID_REQUEST, reason)
+                return self._outbox.append(error)
             try:
                 message = load_json(message)
             except ValueError as problem:
                 reason = "not JSON (%s)" % shorten(problem)
-                return self._answer(error_message(None, PARSE_ERROR, reason))
+                return self._outbox.append(error_message(None, PARSE_ERROR, reason))
             if isinstance(message, list) and message:  # a batch: each message is answered alone
                 return self._inbox.extendleft(reversed(message))
         asked = handle(message, self._definition)
@@ -5346,46 +5347,28 @@ class Server:
                 underway.cancel._withdrawn = True
                 underway.cancel.cancel()
         elif asked is not None:
-            self._answer(asked)
-
-    def _answer(self, message: CallUnderway | Message) -> None:
-        """Has a message written, or the answer to a call that is over, from any thread."""
-        self._outbox.append(message)
-        self._wake_up()
-
-    def _wake_up(self) -> None:
-        with suppress(BlockingIOError):  # a full pipe wakes the loop too
-            os.write(self.interrupts, b"\0")
+            self._outbox.append(asked)
 
     def _begin(self, call: Call) -> None:
         """Starts the thread of a call, or answers why not. Upholds REQ-BASH-025.17 and
         025.18."""
         if call.id in self._calls:
-            return self._answer(
-                error_message(call.id, INVALID_REQUEST, "a call with this id is under way")
-            )
+            reason = "a call with this id is under way"
+            return self._outbox.append(error_message(call.id, INVALID_REQUEST, reason))
         if len(self._calls) >= MAX_CALLS:
             reason = TOO_MANY_CALLS.format(most=MAX_CALLS)
             refusal = present(rejected("too_many_calls", reason), self._tool.profile)
-            return self._answer(call_message(call, refusal, self._structured))
+            return self._outbox.append(call_message(call, refusal, self._structured))
         underway = self._calls[call.id] = CallUnderway(call)
         try:
             threading.Thread(target=self._work, args=(underway,), daemon=True).start()
         except RuntimeError as problem:
-            reason = "no thread could be started: %s" % problem
-            underway.answer = error_message(call.id, INTERNAL_ERROR, reason)
-            self._answer(underway)
+            underway.fail(problem)
 
     def _work(self, underway: CallUnderway) -> None:
         """What the thread of a call does. A call that is withdrawn before its text is made
         takes no note with it, and leaves no job. Upholds REQ-BASH-027.6."""
         call = underway.call
-
-        def tell(skipped: int, text: str) -> None:
-            """Takes live output from the thread of the call."""
-            underway.add(skipped, text)
-            self._wake_up()
-
         try:
             result = self._tool._answer(
                 call.arguments,
@@ -5393,13 +5376,13 @@ class Server:
                 None,
                 None,
                 underway.cancel,
-                None if call.token is None else tell,
+                None if call.token is None else underway.add,
             )
             underway.answer = call_message(call, result, self._structured)
         except BaseException as bug:  # also out of `confirm` and `on_call`
-            reason = "internal error: %r" % bug
-            underway.answer = error_message(call.id, INTERNAL_ERROR, reason)
-        self._answer(underway)
+            underway.fail(bug)
+        with suppress(BlockingIOError):  # a full pipe wakes the loop too
+            os.write(self.interrupts, b"\0")
 
 
 @contextmanager

@@ -263,10 +263,10 @@ BROKEN = {
         *(("(self.exited_s or monotonic()) - self.started_s", took) for took in ("0.0", "monotonic() - self.started_s"))
     ],
     "025.7": [
-        (  # only 32 calls at a time
-            "        call = underway.call\n\n",
-            "        call = underway.call\n"
-            "        while [*self._calls.values()].index(underway) > 31:\n            time.sleep(0.1)\n\n",
+        (
+            "Server._work",
+            "call = underway.call",
+            "call = underway.call\nwhile [*self._calls.values()].index(underway) > 31:\n    time.sleep(0.1)",
         )
     ],
     "025.8": [
@@ -303,7 +303,7 @@ BROKEN = {
         ),
         (
             ("self._calls.get(asked.id)\n", "self._calls.pop(asked.id, None)\n"),
-            ("del self._calls[first.call.id]", "self._calls.pop(first.call.id, None)"),
+            ("del self._calls[underway.call.id]", "self._calls.pop(underway.call.id, None)"),
         ),
     ],
     "025.18": [
