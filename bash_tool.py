@@ -5564,15 +5564,7 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
 def _typed(word: str) -> str:
     """A word of the command line as the bytes that were typed, whatever the locale makes of them:
     UTF-8, where U+DC80 to U+DCFF stand for bytes that are none."""
-    if sys.getfilesystemencoding() == "utf-8":
-        data = os.fsencode(word)
-    else:  # Python has decoded it with the C library, which its own codec may contradict
-        import ctypes
-
-        encode = ctypes.pythonapi.PyUnicode_EncodeLocale
-        encode.restype = ctypes.py_object
-        data = encode(ctypes.py_object(word), b"surrogateescape")
-    return data.decode("utf-8", "surrogateescape")
+    return os.fsencode(word).decode("utf-8", "surrogateescape")
 
 
 def _run_and_print(tool: BashTool, options: Any) -> int:

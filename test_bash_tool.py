@@ -5013,7 +5013,7 @@ def test_req_bash_027_5_waiting_for_a_line():
     whatever_is_written()
 
 
-@clause("027.6", saboteur=("[first.call.id]", "[first.call.id]\n            self._tool._session._finish(first.answer)"))
+@clause("027.6", saboteur=("Server._next_message", "call.id]", "call.id]\nself._tool._session._finish(answer)"))
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
