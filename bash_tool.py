@@ -5438,7 +5438,7 @@ def _write(fd: int, text: str) -> None:
 _OPTIONS = """\
 --profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
 --mode MODE  default (30s), slow (15min) or background
---timeout SECONDS  in place of the mode's limit
+--timeout SECONDS  in place of the mode's limit (--mcp: BASH_TOOL_TIMEOUTS)
 --cwd DIR  where the command runs
 --state-dir DIR  where output files go (default: one folder per user)
 --deny TEXT...  refuse commands that hold TEXT; may be repeated
@@ -5457,6 +5457,18 @@ openai-native, anthropic-native (--carry)
 --ephemeral  end at exit what commands leave running, jobs too
 --jobs  list the background jobs, with size and elapsed time
 --version  print the version and this file's sha256"""
+# One of these is asked for; the other options go with all of them, or with those that stand here.
+_VERBS = ("command", "schema", "mcp", "jobs", "kill", "version")
+_GOES_WITH = {
+    "mode": "a command",
+    "timeout": "a command",
+    "follow": "a command",
+    "json": "a command, --jobs and --kill",
+    "log": "a command and --mcp",
+    "ephemeral": "a command and --mcp",
+    "structured": "--mcp",
+    "carry": "--mcp and --schema",
+}
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
     "taken out, with what looks secret (see --keep-env, --drop-env)": ", ".join(
@@ -5476,9 +5488,8 @@ def _parser() -> Any:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80),
         description="Run a command as an LLM agent would, and print what the model would read.",
     )
-    parser.add_argument(
-        "command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin"
-    )
+    verbs = parser.add_mutually_exclusive_group(required=True)
+    verbs.add_argument("command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin")
     for line in _OPTIONS.splitlines():
         head, _, text = line.partition("  ")
         name, _, value = head.partition(" ")
@@ -5490,8 +5501,12 @@ def _parser() -> Any:
             how.update(action="append", default=[])
         if value.startswith("["):
             how.update(nargs="?", const="anthropic")
-        parser.add_argument(name, help=text, **how)
-    parser.set_defaults(profile=os.environ.get("BASH_TOOL_PROFILE", "modes"), mode="default")
+        (verbs if name[2:] in _VERBS else parser).add_argument(name, help=text, **how)
+    parser.set_defaults(
+        profile=os.environ.get("BASH_TOOL_PROFILE", "modes"),
+        mode="default",
+        structured=os.environ.get("BASH_TOOL_STRUCTURED") == "1",
+    )
     for title, text in _ABOUT.items():
         parser.add_argument_group(title, text)
     return parser
@@ -5499,41 +5514,19 @@ def _parser() -> Any:
 
 def _options(argv: Sequence[str] | None) -> Any:
     """The options of the command line. For --help, and for what makes no sense, this prints how to
-    use the program, and exits."""
+    use the program, and raises SystemExit."""
     parser = _parser()
-    try:
-        options = parser.parse_args(argv)
-        mistake = _mistake(options)
-        if mistake:
-            parser.error(mistake)
-    except SystemExit as ending:  # argparse's code 2 could be the command's own
-        sys.exit(EXIT_CODES["failed"] if ending.code else 0)
-    return options
-
-
-def _mistake(options: Any) -> str:
-    """What is wrong with the options, each of which makes sense by itself; empty if nothing is."""
+    options = parser.parse_args(argv)
+    given = {name for name, value in vars(options).items() if value != parser.get_default(name)}
+    [verb] = given.intersection(_VERBS)
+    for option, verbs in _GOES_WITH.items():
+        if option in given and verb not in verbs:
+            parser.error("--%s goes with %s" % (option, verbs))
     if options.profile not in PROFILES:
-        return "--profile and BASH_TOOL_PROFILE take one of %s" % join_names(PROFILES)
-    has_text, has_style = options.command is not None, options.schema is not None
-    others = options.mcp + options.jobs + (options.kill is not None) + options.version
-    if has_text + has_style + others != 1:
-        return "give one of COMMAND, --schema, --mcp, --jobs, --kill, --version"
+        parser.error("--profile and BASH_TOOL_PROFILE take one of %s" % join_names(PROFILES))
     if os.environ.get("BASH_TOOL_STRUCTURED", "0") not in ("", "0", "1"):
-        return "BASH_TOOL_STRUCTURED must be 0 or 1"
-    if options.structured and not options.mcp:
-        return "--structured goes with --mcp"
-    if options.carry and not (options.mcp or has_style):
-        return "--carry goes with --mcp and --schema"
-    if (options.ephemeral or options.log) and not (options.mcp or has_text):
-        return "--ephemeral and --log go with a command and --mcp"
-    of_a_command = options.timeout is not None or options.mode != "default"
-    if options.mcp and (of_a_command or options.follow or options.json):
-        return (
-            "--mode, --timeout, --follow and --json go with a command; BASH_TOOL_TIMEOUTS sets "
-            "the limits of --mcp"
-        )
-    return ""
+        parser.error("BASH_TOOL_STRUCTURED must be 0 or 1")
+    return options
 
 
 def _profile(name: str, settings: Sequence[str]) -> Profile:
@@ -5658,8 +5651,7 @@ def _use(tool: BashTool, options: Any) -> int:
     take_own_name()
     _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of this process
     if options.mcp:
-        structured = options.structured or os.environ.get("BASH_TOOL_STRUCTURED") == "1"
-        serve(tool, structured=structured)
+        serve(tool, structured=options.structured)
     elif options.schema:
         definition = tool.definition(options.schema)
         _write(1, json.dumps(definition, indent=2, ensure_ascii=False) + "\n")
@@ -5678,8 +5670,8 @@ def _use(tool: BashTool, options: Any) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and prints what a model would read. Returns the exit code of the process."""
     _open_standard()
-    options = _options(argv)
     try:
+        options = _options(argv)
         if options.version:
             import hashlib  # 2 ms, for --version alone
 
@@ -5702,6 +5694,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             ephemeral=options.ephemeral,
         ) as tool:
             return _use(tool, options)
+    except SystemExit as ending:  # of argparse, whose code 2 could be the command's own
+        return EXIT_CODES["failed"] if ending.code else 0
     except KeyboardInterrupt:  # while the command was read
         return EXIT_CODES["cancelled"]
     except (ValueError, OSError, LookupError) as problem:
