@@ -5272,7 +5272,9 @@ class Server:
         if _SINK in events:
             self._write(events[_SINK] == select.POLLOUT)
         while self._inbox and len(self._outbox) < OUTBOX_MESSAGES:
-            self._take(self._inbox.popleft())
+            answer = self._take(self._inbox.popleft())
+            if answer is not None:
+                self._outbox.append(answer)
 
     def _read(self) -> None:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
@@ -5320,50 +5322,48 @@ class Server:
                     return answer
         return self._outbox.popleft() if self._outbox else None
 
-    def _take(self, message: object) -> None:
-        """Does what a line, or a message of a batch, asks for. Upholds REQ-BASH-025.8 and
-        025.13."""
+    def _take(self, message: object) -> Message | None:
+        """Does what a line, or a message of a batch, asks for. Returns the answer, if it is due at
+        once. Upholds REQ-BASH-025.8 and 025.13."""
         if isinstance(message, bytes):
             message = message.removeprefix(codecs.BOM_UTF8)  # of Windows. REQ-BASH-025.24
             if not message.strip():
-                return
+                return None
             if len(message) > MAX_MESSAGE_BYTES:
                 reason = "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES)
-                error = error_message(_id_of_long(message), INVALID_REQUEST, reason)
-                return self._outbox.append(error)
+                return error_message(_id_of_long(message), INVALID_REQUEST, reason)
             try:
                 message = load_json(message)
             except ValueError as problem:
-                reason = "not JSON (%s)" % shorten(problem)
-                return self._outbox.append(error_message(None, PARSE_ERROR, reason))
+                return error_message(None, PARSE_ERROR, "not JSON (%s)" % shorten(problem))
             if isinstance(message, list) and message:  # a batch: each message is answered alone
-                return self._inbox.extendleft(reversed(message))
+                self._inbox.extendleft(reversed(message))
+                return None
         asked = handle(message, self._definition)
         if isinstance(asked, Call):
-            self._begin(asked)
-        elif isinstance(asked, Withdrawal):
+            return self._begin(asked)
+        if isinstance(asked, Withdrawal):
             underway = self._calls.get(asked.id)
             if underway is not None:
                 underway.cancel._withdrawn = True
                 underway.cancel.cancel()
-        elif asked is not None:
-            self._outbox.append(asked)
+            return None
+        return asked
 
-    def _begin(self, call: Call) -> None:
-        """Starts the thread of a call, or answers why not. Upholds REQ-BASH-025.17 and
-        025.18."""
+    def _begin(self, call: Call) -> Message | None:
+        """Starts the thread of a call, or returns why not. Upholds REQ-BASH-025.17 and 025.18."""
         if call.id in self._calls:
-            reason = "a call with this id is under way"
-            return self._outbox.append(error_message(call.id, INVALID_REQUEST, reason))
+            return error_message(call.id, INVALID_REQUEST, "a call with this id is under way")
         if len(self._calls) >= MAX_CALLS:
             reason = TOO_MANY_CALLS.format(most=MAX_CALLS)
             refusal = present(rejected("too_many_calls", reason), self._tool.profile)
-            return self._outbox.append(call_message(call, refusal, self._structured))
+            return call_message(call, refusal, self._structured)
         underway = self._calls[call.id] = CallUnderway(call)
         try:
             threading.Thread(target=self._work, args=(underway,), daemon=True).start()
         except RuntimeError as problem:
             underway.fail(problem)
+        return None
 
     def _work(self, underway: CallUnderway) -> None:
         """What the thread of a call does. A call that is withdrawn before its text is made
