@@ -5573,14 +5573,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         _engine.python = None
     cancel = Cancel()
 
-    def interrupted(number: int, _: object) -> None:
-        """Cancels. From the third signal on the next one has its default action, which ends this
-        process also where it hangs in a write; the supervisor then ends the command."""
-        cancel.cancel()
-        if cancel.count > 2:
-            signal.signal(number, signal.SIG_DFL)
-
-    with _handled(interrupted):
+    with _handled(lambda *_: cancel.cancel()):
         result = tool.run(
             command,
             mode=options.mode,
