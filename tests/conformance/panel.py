@@ -258,7 +258,9 @@ BROKEN = {
         ("asked if asked in HANDSHAKE_VERSIONS", "asked if asked in (*HANDSHAKE_VERSIONS, '2026-07-28')"),
         ('version = None if method == "initialize" else', "version ="),
     ],
-    "025.5": [("_handle_request", "_id(token) is token", '_id(token) is token and (token or "progressToken" not in meta)')],
+    "025.5": [
+        ("_handle_request", "_id(token) is token", '_id(token) is token and (token or "progressToken" not in meta)')
+    ],
     "025.6": [
         *(("(self.exited_s or monotonic()) - self.started_s", took) for took in ("0.0", "monotonic() - self.started_s"))
     ],
@@ -291,7 +293,7 @@ BROKEN = {
     ],
     "025.13": [("reversed(message)", "reversed(sorted(message, key=lambda n: isinstance(n, dict) and 'id' in n))")],
     "025.14": [
-        ("_id_of_long(message), INVALID_REQUEST", "None, INVALID_REQUEST"),
+        ("Server._take", "error_message(None, INVALID_REQUEST", "error_message(1, INVALID_REQUEST"),
         ("MAX_MESSAGE_BYTES = 16 * MIB", "MAX_MESSAGE_BYTES = 4 * MIB"),
     ],
     "025.16": [("            stderr=subprocess.DEVNULL,\n", "            stderr=None,\n")],
