@@ -67,12 +67,12 @@ this file.
 #                    fit_streams make it a Fitted, by the profile's `truncation` (keep_ends): that
 #                    decodes, cleans (`cleaning`: render) and cuts. Session._finish has present
 #                    write the text of the Result, by the profile's `format` (format_brackets).
-#   the limit        Session._waits takes it from the profile. Command.watch asks for a stop,
-#                    Command.end ends the command, Command.report and send_answer tell the host.
-#                    From Exchange._take_answer on it goes as with a byte; status_line writes the
-#                    first line.
-#   nothing is left  _look_for_tree makes each supervisor a subreaper. Command.turn reaps (_reap),
-#                    and sets `childless` when waitpid(2) says ECHILD; Command.end sends KILL until
+#   the limit        Session._waits takes it from the profile. Life._watch sees that it has passed,
+#                    Life._end says what is to be done: Command.ask, terminate and kill do that,
+#                    Command.report and send_answer tell the host. From Exchange._take_answer on it
+#                    goes as with a byte; status_line writes the first line.
+#   nothing is left  _look_for_tree makes each supervisor a subreaper. Command.look reaps (_reap),
+#                    and sees `childless` when waitpid(2) says ECHILD; Life._end asks for KILL until
 #                    then. After a normal exit nothing is ended: Command.report names what is left.
 #   Ctrl-C           In a program it is an exception in the main thread. Session._run calls
 #                    Exchange.abandon, which asks for a stop and waits until nothing is left. The
@@ -82,11 +82,12 @@ this file.
 #                    call, and goes on; but where standard input is a terminal the server ends, and
 #                    Server.serve closes the tool.
 #   the host dies    The kernel closes its sockets. SupervisorEnd.take reads end of file, and
-#                    Command.turn asks for a stop if the command is `attached`.
-#   a job goes on    Command.answer_as_job detaches it, and Exchange.answer takes it from the
-#                    tokens, so neither the host's end nor `close` stops it. Command.note_end writes
-#                    its end into its file and its record. When nothing of it is left, its
-#                    supervisor ends, and last of all the fork server.
+#                    Life.act stops the command if it is `attached`.
+#   a job goes on    Life._watch detaches it, Command.answer_as_job tells the host, and
+#                    Exchange.perform takes it from the tokens, so that neither the host's end nor
+#                    `close` stops it. Command.note_end writes its end into its file and its record.
+#                    When nothing of it is left, its supervisor ends, and last of all the fork
+#                    server.
 #
 # The file reads from top to bottom: a section uses those above it. Within a section a helper may
 # stand below its one caller.
@@ -120,9 +121,24 @@ import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
-from math import inf
+from math import inf, nextafter
 from time import monotonic
-from types import SimpleNamespace
+from typing import (
+    Any,
+    Callable,
+    Collection,
+    Container,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Literal,
+    Mapping,
+    NamedTuple,
+    NoReturn,
+    Sequence,
+    Union,
+    overload,
+)
 
 __version__ = "0.3.0"
 
@@ -163,6 +179,9 @@ GRACE_S = 15.0              # the most between TERM and KILL (REQ-BASH-004)
 DRAIN_IDLE_S = 0.5          # of silence after the exit: `> >(sort)` wrote 86 ms late at worst
 DRAIN_TOTAL_S = 2.0         # after the shell's exit, for leftovers that go on writing
 LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
+PATIENT_S = 0.5             # for a shell to run its trap on EXIT, before its children get TERM
+FILTERS_S = 0.2             # for filters to print what they hold at the end of their input
+ASK_EVERY_S = 0.05          # between two passes over those that a stop has asked to end, at most
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
 FILL_S = 0.0005             # for the pipe of a flood to fill, before it is read again
@@ -192,13 +211,19 @@ FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
 FOLDER_CAP_FILES = 1000     # output files of a folder; with 20,000 a list took 2.8 s
 READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
+LARGE_PIPES = 16            # commands of this process, with a pipe of LARGE_PIPE_BYTES
+LARGE_PIPE_BYTES = MIB      # the most that fcntl(2) gives an ordinary user
+MEDIUM_PIPES = 48           # the commands after these, with a pipe of MEDIUM_PIPE_BYTES
+MEDIUM_PIPE_BYTES = 256 * KIB
 LIVE_BYTES = 256 * KIB      # of each stream, live output that the host has not read yet
 LEFTOVERS_NAMED = 5         # processes that a note lists by name
 MAX_JOBS = 32               # background jobs of one tool that live at once
 RECORD_ROOM = 32 * KIB      # reserved for the end of a job, so that a full disk does not lose it
 RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
-CARRIED_BYTES = 8 * MIB     # execve(2) takes 2 MiB of variables; bash writes a byte as 4 at most
+CARRIED_BYTES = 64 * MIB    # of a state, as bash writes it: a byte as 4 at most
+VARIABLE_BYTES = 128 * KIB  # of one variable, its name and a NUL included (execve(2))
+EXEC_BYTES = 6 * MIB        # of arguments and variables, or a quarter of the stack (execve(2))
 NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_MESSAGE_BYTES = 16 * MIB    # of a client; a command is at most some 300 KB by its description
@@ -209,10 +234,13 @@ PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with 
 HEARTBEAT_S = 10.0          # of silence, then a client is told that a call goes on; many wait 60 s
 LAST_CALLS_S = 1.0          # after the end of a server's input, for calls to end by themselves
 GOODBYE_S = 2.5             # ... in which TERM means the same end: SDKs send it after 2 s
+TOLD_AFTER_S = 1             # after Ctrl-C on the command line, before it says what it waits for
 FLUSH_S = 2.0               # without a read: a client that has closed its end is given up
 # fmt: on
 
 SIGNAL_NAMES = {int(s): s.name for s in signal.Signals}
+# By which a user or a program ends another program, and not a fault of its own.
+STOPPING = "SIGHUP SIGINT SIGKILL SIGTERM".split()
 # Of a program, where a command has none; as timeout(1), docker-run(1) and bash have them.
 EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 
@@ -235,7 +263,7 @@ NO_OUTPUT = "[no output]"  # model APIs refuse empty and blank texts: nanobot#94
 NOTE_CAPPED = "the file with the full output ends at {cap}: the rest was read but not saved"
 NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n"
 NOTE_LEFTOVER = "still running: {named}{stop}{more}"
-NOTE_STOP = "; to stop: kill -9 {targets}"
+NOTE_STOP = "; to stop: kill -TERM {targets}"
 NOTE_LEFTOVER_OUTPUT = "; output goes on to {path}"
 NOTE_HELD = (
     "something started by the command still holds its output open; output goes on to {path}"
@@ -253,10 +281,21 @@ NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
 CWD_GONE = "the working directory {cwd} is gone ({reason})"
 IN_SCRATCH = "; the command ran in an empty scratch folder"
 NOTE_SCRATCH = "files that the command left are in {path}"
+NOTE_SILENT = "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
 NOTE_WITHHELD = "not passed to commands{why}: {names}"
 LOOKS_SECRET = ", because it looks secret"
+NOTE_LEFT_OUT = "too large to carry over to the next command: {names}"
+NOTE_NOT_KEPT = "this command's working directory and exported variables were not kept"
+NOTE_DROPPED = (
+    "with what the last command had exported no shell starts: "
+    "this command started in the directory and with the variables from before it"
+)
+NOTE_UNLOCKED = (
+    "files cannot be locked in the folder of the job: "
+    "another program may not see whether the job lives, and old output files stay"
+)
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOTE_ENDED = "background process {pid} {how}: {command}{last}; output: {path}"
 NOWHERE = "nowhere (no file could be written: {reason})"
@@ -288,6 +327,8 @@ HEARTBEAT = "[still running after {seconds}]"
 TOO_MANY_CALLS = (
     "too many calls are under way ({most}); wait for the answer of one, or cancel one"
 )
+
+INTERRUPTED = "bash_tool.py: the command has {grace_s:g}s to end; Ctrl-C again ends it now\n"
 
 DENIED = "Command blocked by safety policy: contains '{pattern}'"
 NOT_CONFIRMED = "Command was not confirmed by the user."
@@ -322,7 +363,7 @@ DESCRIPTION_JOBS = (
     "Commands exceeding timeout are auto-backgrounded."
 )
 DESCRIPTION_STREAMS = (
-    "Execute a bash command in the sandbox. Returns stdout, stderr, and exit code. "
+    "Execute a bash command. Returns stdout, stderr, and exit code. "
     "Use for running tests, installing dependencies, build commands, git operations, "
     "and any task requiring shell execution. "
     "Prefer structured tools (read, write, edit, glob, grep) for file operations."
@@ -354,6 +395,10 @@ GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
 SUDO_EDITOR=/bin/false
 """
 NON_INTERACTIVE = {one.partition("=")[0]: one.partition("=")[2] for one in _SETTINGS.split()}
+# Of a background command: without it a server in Python writes its first line after 8 KiB. Not of
+# others: the lines of four processes that print at once are torn (530 of 1,200), and in a pipe to
+# `head -3` a program ends with BrokenPipeError (23 runs of 60).
+UNBUFFERED = {b"PYTHONUNBUFFERED": b"1"}
 # What would switch the shell itself, export the text of each command (where a host was started by
 # `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
 # names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
@@ -365,36 +410,6 @@ DROPPED_NAMES = frozenset(
 # Not carried over to the next command: what is dropped, the text of the command among it, which
 # `set -a` exports; a startup file; and what bash counts itself.
 NOT_CARRIED = frozenset(name.encode() for name in (*DROPPED_NAMES, "BASH_ENV", "SHLVL"))
-
-# What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word
-# of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
-SECRET_WORDS = frozenset(
-    "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
-)
-SECRET_ENDINGS = tuple(
-    word + plural
-    for plural in ("", "S")
-    for word in (
-        "PASSWORD PASSWD PASSPHRASE PASSCODE PASS PWD PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY "
-        "AUTHKEY ENCRYPTIONKEY MASTERKEY PRIVATEKEY PRIVKEY SECRETKEY SIGNINGKEY SSHKEY"
-    ).split()
-)
-# Words that end in PASS and name no password: a program that asks for one, and three other things.
-PLAIN_WORDS = frozenset("ASKPASS BYPASS COMPASS MULTIPASS".split())
-# Last words of names that say where a secret is, not what: SSH_AUTH_SOCK, PASSWORD_FILE.
-LOCATION_WORDS = frozenset("FILE PATH DIR DIRECTORY SOCK".split())
-PLAIN_NAMES = frozenset({"PWD", "OLDPWD", "GOOGLE_APPLICATION_CREDENTIALS"})  # paths, all three
-# What a setting says, whatever its name is. A password that reads like this passes too.
-PLAIN_VALUES = frozenset(
-    "true false yes no on off enabled disabled none null auto always never optional required "
-    "basic bearer digest negotiate ntlm oauth2 oidc saml kerberos gssapi ldap pam jwt "
-    "trust peer ident reject cert md5 scram-sha-256 rsa ecdsa ed25519 hs256 rs256 es256".split()
-)
-# Variables that only work together are withheld together: git refuses every command if
-# GIT_CONFIG_COUNT promises a pair that is missing. Their values may be secret, their names not.
-ENV_GROUP = r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)"
-# A client that lacks one of these connects to the public server instead, without an error message.
-REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 
 
 # -- Words: how a number, a name from outside and an end are written
@@ -466,20 +481,20 @@ def describe_stop(status: str, limit_s: float) -> str:
     return "cancelled" if status == "cancelled" else ""
 
 
-def describe_end(facts: Fields, before_number: str) -> str:
+def describe_end(ended: Outcome, before_number: str) -> str:
     """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
-    answer. Upholds REQ-BASH-003.5, 003.6 and 003.7."""
-    stopped = describe_stop(facts["status"], facts["limit_s"])
+    answer and in the list of jobs, where a job that was told to stop has not failed. Upholds
+    REQ-BASH-003.5, 003.6, 003.7 and 003.24."""
+    stopped = describe_stop(ended.status, ended.limit_s)
     if stopped:
         return "failed: " + stopped
-    if facts["status"] != "exited":
-        return "error: " + ("lost" if facts["error"] == "lost" else facts["reason"])
-    if facts["signal"]:
-        number = facts["exit_code"] - 128
-        return "failed: signal%s %d (%s)" % (before_number, number, facts["signal"])
-    if facts["exit_code"]:
-        return "failed: exit status%s %d" % (before_number, facts["exit_code"])
-    return "completed"
+    if ended.status != "exited":
+        return "error: " + ("lost" if ended.error == "lost" else ended.reason)
+    code = ended.exit_code or 0
+    if ended.signal:
+        how = "failed:" if before_number or ended.signal not in STOPPING else "ended by"
+        return "%s signal%s %d (%s)" % (how, before_number, code - 128, ended.signal)
+    return "failed: exit status%s %d" % (before_number, code) if code else "completed"
 
 
 # ---- 2 Supervisor ------------------------------------------------------------------------------
@@ -489,35 +504,13 @@ def describe_end(facts: Fields, before_number: str) -> str:
 # its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
 # descendant of the command is left. A line is the socket between a supervisor and its host.
 #
-# The life of a command. `Command.run` passes through these phases, each a method of its own:
-#
-#   start    The shell is spawned and reads the text of the command.
-#              it runs                                          -> watch
-#              it cannot be spawned: the host gets `failed`     -> over
-#   watch    The shell runs. Once it is a job, the host gets `answer` with the status `running`.
-#              it exits                                         -> drain
-#              a stop, the limit, a signal to a job's shell     -> end
-#   drain    Late writers get a moment.
-#              silence, enough of it, or nothing is left        -> report
-#              a stop                                           -> end
-#   end      TERM, the grace, passes of KILL.
-#              ECHILD, or UNKILLABLE_S is over                  -> report
-#   report   The record and the notes are written. The host gets `answer`, with how it ended.
-#              nothing is left                                  -> over
-#              something is left                                -> stay
-#   stay     Leftovers go on, and their output goes into the file. Below stands who may stop them.
-#              nothing is left: the line is closed              -> over
-#
-# Who may stop it: in `watch` the limit; until the report a cancel, the end of the host if the
-# command is attached, and `Job.kill` if it is a job. In `stay`: the limit of a background command,
-# `Job.kill`, and where the command is attached its host. A command is attached until it is answered
-# as a background job or reported; one that is ephemeral always is. `Command.stops` counts the stops
-# of all of them. A supervisor serves a second command only if nothing was left of the first at its
-# report.
-#
-# A command waits in one place, `Command.turn`. Loop.wait calls Output.read and SupervisorEnd.take
-# there, and behind that Command.turn looks at stops, at the host and at ended processes. The host
-# has left when the supervisor reads end of file on its line.
+# The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the
+# text of the command, and Output opens the pipes. Life has the phases and the rules: it takes what
+# has happened, and says what is to be done. Command.run is the one loop: it waits (Loop.wait calls
+# Output.read and SupervisorEnd.take there), looks, and does what the life says. If the command goes
+# on as a job, the host gets `answer` with the status `running`. From the report it gets `answer`
+# with how the command ended. A supervisor serves a second command only if nothing was left of the
+# first at its report. The host has left when the supervisor reads end of file on its line.
 #
 # The end of the output and the exit of the shell are two events: a leftover holds the pipe after
 # the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
@@ -602,20 +595,24 @@ def remove_files(output: str) -> None:
 
 
 def _create(path: str, flags: int) -> int:
-    """A descriptor of a new file that is this user's alone. Raises OSError."""
+    """A descriptor of a new file that is this user's alone. Raises OSError. Upholds
+    REQ-BASH-009.9."""
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    os.fchmod(fd, 0o600)  # the umask may have taken more away
+    with suppress(OSError):  # a file system without modes
+        os.fchmod(fd, 0o600)  # the umask may have taken more away
     return fd
 
 
-def _lock(fd: int, how: int = fcntl.LOCK_EX) -> bool:
+def _lock(fd: int, how: int = fcntl.LOCK_EX) -> bool | None:
     """True if this descriptor holds the lock of its file now (flock(2)): until this descriptor and
-    all copies of it are closed."""
+    all copies of it are closed. None on a file system without locks, such as Lustre (ENOSYS)."""
     try:
         fcntl.flock(fd, how | fcntl.LOCK_NB)
         return True
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
 
 
 def usable(folder: str) -> bool:
@@ -672,9 +669,12 @@ def create_output_file(folder: str, prefix: str) -> tuple[int, str]:
 
 
 def make_scratch(folder: bytes) -> bytes:
-    """A new empty folder in the state folder. Raises OSError."""
+    """A new empty folder in a new folder of the state folder: `cd ..` shows no output files.
+    Raises OSError. Upholds REQ-BASH-013.4."""
     make_folder(os.fsdecode(folder))
-    path = os.path.join(folder, b"scratch-" + os.urandom(6).hex().encode())
+    parent = os.path.join(folder, b"scratch-" + os.urandom(6).hex().encode())
+    os.mkdir(parent, 0o700)
+    path = parent + b"/scratch"
     os.mkdir(path, 0o700)
     return path
 
@@ -715,7 +715,7 @@ def _remove_finished(output: str) -> bool:
     another tool may be making room too."""
     try:
         fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        is_free = _lock(fd)
+        is_free = bool(_lock(fd))
         os.close(fd)
     except OSError as problem:
         is_free = problem.errno == errno.ENOENT
@@ -730,7 +730,8 @@ def create_record(output: str) -> int:
     beginning the file has room for the end, so that a full disk does not lose it. Raises
     OSError."""
     fd = _create(record_of(output), os.O_RDWR)
-    fcntl.flock(fd, fcntl.LOCK_EX)  # a reader may hold it for a moment
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(fd, fcntl.LOCK_EX)  # a reader may hold it for a moment
     os.pwrite(fd, b" " * RECORD_ROOM, 0)
     return fd
 
@@ -769,11 +770,13 @@ def _children(pid: int) -> list[int]:
 
 
 def descendants(spared: Container[int] = ()) -> dict[int, int]:
-    """The live processes below this one: a dict of their groups by their numbers. `spared`:
-    children of this process that are left out, with all that is below them."""
+    """The live processes below this one: a dict of their groups by their numbers, parents before
+    their children, and of siblings the later ones first. `spared`: children of this process that
+    are left out, with all that is below them."""
     waiting = [pid for pid in _children(os.getpid()) if pid not in spared] if SEES_TREE else []
     found: dict[int, int] = {}
-    for pid in waiting:  # the list grows meanwhile
+    while waiting:
+        pid = waiting.pop()
         fields = _stat(pid) if pid not in found else []
         # A process whose first thread alone has ended is in state Z too (field num_threads).
         if fields and (fields[0] not in (b"Z", b"X") or int(fields[17]) > 1):
@@ -821,29 +824,145 @@ def _reap() -> tuple[dict[int, int], bool]:
 
 
 def _command_line(pid: int) -> str:
+    """The arguments of a process; empty of one that is just ending. The kernel frees the memory of
+    a process, and the arguments in it, before its files and its number (do_exit in kernel/exit.c,
+    proc_pid_cmdline(5))."""
     text = decode(_of_process(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" "))
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
 
-def list_processes(processes: Collection[int], form: str = "pid %d %s") -> str:
-    """The processes as a note lists them. Upholds REQ-BASH-011.2."""
-    pids = sorted(processes)[:LEFTOVERS_NAMED]
-    more = len(processes) - len(pids)
-    names = ", ".join(form % (pid, quote(_command_line(pid))) for pid in pids)
-    return names + (" and %d more" % more if more else "")
+def list_processes(processes: dict[int, int], form: str = "pid %d %s") -> str:
+    """The processes as a note lists them. Those that are just ending are taken out of `processes`,
+    so that its numbers and groups are those of the note. Upholds REQ-BASH-011.2 and 011.7."""
+    names = []
+    for pid in sorted(processes):
+        line = _command_line(pid)
+        if line:
+            names.append(form % (pid, quote(line)))
+        else:
+            del processes[pid]
+    more = len(names) - LEFTOVERS_NAMED
+    listed = ", ".join(names[:LEFTOVERS_NAMED])
+    return listed + (" and %d more" % more if more > 0 else "")
+
+
+# -- Records: what a host and a supervisor hand to each other
+
+
+class Plan(NamedTuple):
+    """A request to a supervisor: all that a command needs. The supervisor sees this and never a
+    profile. Paths and texts are bytes: host and supervisor may have different locales."""
+
+    text: bytes  # of the command
+    shell: Sequence[bytes]  # the words before the shell's own arguments
+    path: bytes  # where the program of the shell is looked for
+    cwd: bytes
+    cwd_required: bool  # no scratch folder stands in for the directory
+    env: Mapping[bytes, bytes] | None  # None: as in the request before
+    carries: bool  # the shell writes down what it ends with
+    limit_s: float  # after which the command is ended
+    answer_after_s: float  # after which it is a job, if it still runs; infinite: never
+    grace_s: float  # these three are those of the profile, or less
+    drain_idle_s: float
+    drain_total_s: float
+    streams: int  # pipes: one for both streams, or one for each
+    pipe_bytes: int  # the size of each; 0: as the kernel makes them
+    background: bool  # a job from the start
+    ephemeral: bool  # nothing of it outlives its host
+    wants_live: bool  # live output is asked for
+    saves: bool  # output goes to a file, if more than `limit_bytes` comes
+    limit_bytes: int
+    # Of each stream: how many bytes of its beginning and of its end are kept, and whether its
+    # newlines are counted.
+    buffer_sizes: tuple[int, int, bool]
+    folder: bytes  # where output files and records stand
+    file_prefix: str  # of their names
+
+
+# For those who check their program by types. REQ-BASH-026.16
+Status = Literal["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]
+
+
+class Captured(NamedTuple):
+    """What was kept of one stream, and how much there was of it."""
+
+    head: bytes
+    tail: bytes
+    total_bytes: int
+    newlines: int = 0  # counted only where lines are limited
+    note: str = ""  # the completion note, where the answer tells it
+
+
+class Fitted(NamedTuple):
+    """A stream's text at the size a model gets to read."""
+
+    text: str
+    got_bytes: int  # what the limit was compared with
+    cut: bool
+    details: Mapping[str, Any] = {}  # what `keep_tail` tells a program of the cut
+
+
+NO_STREAM = Fitted("", 0, False)
+
+
+class Outcome(NamedTuple):
+    """How a command ended, or that it goes on, independent of the profile."""
+
+    status: Status
+    exit_code: int | None = None
+    signal: str | None = None
+    error: str | None = None
+    reason: str = ""  # for `failed` and `rejected`: the sentence
+    limit_s: float = 0.0  # the limit; of a command that goes on, when it was answered
+    notes: Sequence[str] = ()
+    leftovers: Sequence[int] = ()  # numbers of processes that the answer names
+    can_kill: bool = True  # whether a number of a process means the same to a command
+    total_bytes: int = 0
+    duration_s: float = 0.0
+    problem: str = ""  # why the file with the output is incomplete or missing
+    capped: bool = False  # whether that file ends at its greatest size
+    unlocked: bool = False  # the record of the job could not be locked
+    carried: bytes = b""  # what the shell wrote down at its end
+    pid: int | None = None  # of a job, as what follows
+    command: str = ""
+    created: float = 0.0  # its beginning, on the wall clock
+    supervisor: Sequence[int] = ()  # number and start time of the process that runs it
+    at: int = -1  # the place of the completion note in the output file; -1: none yet
+    # What a supervisor sends ends here; the host adds the rest.
+    path: str | None = None  # of the file that holds the output as it arrived
+    raw: Sequence[Captured] = ()  # the streams as they came; `fit_streams` makes texts of them
+    stdout: Fitted = NO_STREAM  # or both streams
+    stderr: Fitted = NO_STREAM
+    kept: bool = False  # after the limit the command goes on as a job
+    mode: str = ""  # of the request; empty for an answer to a question about a job
+
+
+_SENT_FIELDS = Outcome._fields.index("path")  # as many as a supervisor sends, from the first on
+# The fields of a job's record, by their type.
+RECORD_FIELDS: dict[Any, str] = {
+    int: "pid total_bytes at",
+    (int, float): "created duration_s limit_s",
+    str: "command status reason",
+    list: "supervisor notes",
+    (int, type(None)): "exit_code",
+    (str, type(None)): "signal error",
+}
 
 
 # -- Messages between the host and a supervisor
 #
 # From the host:
-#   a dict                       a request, the fields of a Plan
-#   an int                       how many stops were asked for; negative: and the caller leaves
-# From the supervisor, tuples:
+#   "run", fields                of a Plan
+#   "stop", count                how often a stop was asked for, in all
+#   "leave"                      the caller leaves: nobody reads an answer
+# From the supervisor:
 #   "hello", pid, start time     once, before anything else, but for a `failed` of the fork server
 #   "live", skipped, chunks      live output: how many bytes were skipped before it; each chunk with
 #                                the number of its stream
-#   "answer", facts, is_over     fields of an Outcome, and whether nothing of the command is left.
-#                                Of a job there are two: status `running`, then how it ended
+#   "answer", fields, streams, path, is_over
+#                                of an Outcome, and of a Captured for each stream; and whether
+#                                nothing of the command is left. Of a job there are two: status
+#                                `running`, then how it ended
 #   "failed", id, reason         the command was not run
 
 
@@ -887,29 +1006,6 @@ def pack(message: Any) -> bytes:
     return len(data).to_bytes(4, "little") + data
 
 
-class Plan(SimpleNamespace):
-    """A request to a supervisor: all that a command needs. The supervisor sees this and never a
-    profile. Paths and texts are bytes: host and supervisor may have different locales.
-
-    text            of the command
-    shell, path     the words before the shell's own arguments; where its program is looked for
-    cwd             the directory; `cwd_required`: no scratch folder stands in for it
-    env             the environment; None: as in the request before
-    carries         the shell writes down what it ends with
-    limit_s         after which the command is ended
-    answer_after_s  after which it is a job, if it still runs; infinite: never
-    grace_s, drain_idle_s, drain_total_s   those of the profile, or less
-    streams         pipes: one for both streams, or one for each
-    background      a job from the start
-    ephemeral       nothing of it outlives its host
-    wants_live      live output is asked for
-    saves           output goes to a file, if more than `limit_bytes` comes
-    buffer_sizes    of each stream: how many bytes of its beginning and of its end are kept, and
-                    whether its newlines are counted
-    folder          where output files and records stand; `file_prefix`: of their names
-    """
-
-
 class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total counts all. The
     last bytes are a deque of the chunks that were read, which moves no byte; small chunks are
@@ -917,6 +1013,7 @@ class OutputBuffer:
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self.newlines = 0
+        self.note = ""  # the completion note, which is no output
         self._count_lines = count_lines  # it costs a third of the throughput
         self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
         self._head = bytearray()
@@ -941,23 +1038,23 @@ class OutputBuffer:
         while tail and self._held_bytes - len(tail[0]) >= self._tail_bytes:
             self._held_bytes -= len(tail.popleft())
 
-    def captured(self) -> tuple[bytes, bytes, int, int]:
-        """What is kept by now of the beginning and of the end, and the counts of bytes and of
-        newlines that came: the fields of a Captured."""
+    def captured(self) -> Captured:
+        """What is kept by now of the beginning and of the end, the counts, and the note."""
         surplus = max(0, self._held_bytes - self._tail_bytes)
         tail = b"".join(self._tail)[surplus:]
-        return bytes(self._head), tail, self.total_bytes, self.newlines
+        return Captured(bytes(self._head), tail, self.total_bytes, self.newlines, self.note)
 
 
 class SupervisorEnd(Channel):
     """A supervisor's end. What the host does not read waits here; of live output, the only
     thing without a bound of its own, the end of each stream. Upholds REQ-BASH-016.2."""
 
-    closed = False
+    has_left = (
+        False  # nobody reads what is sent: the host has closed its end, or the caller left
+    )
+    abandoned = False  # the caller has left its call, but its host lives
+    stops = 0  # how often the host has asked to end the command, in all
     request: Plan | None = None  # the next one
-    new_stops = 0  # how often the host has asked to end the command, since the last look
-    abandoned = False  # the caller has left its call: no answer is read
-    _stops_known = 0  # all stops of the command that the host has told
     _live_sent_s = 0.0
 
     def __init__(self, end: socket.socket) -> None:
@@ -965,8 +1062,7 @@ class SupervisorEnd(Channel):
         self._live: dict[int, OutputBuffer] = {}  # by stream
 
     def take(self) -> None:
-        """Takes in what the host has sent: a request, or how often a stop was asked for; sends what
-        has waited. `closed` is set at the end of the line."""
+        """Takes in what the host has sent, and sends what has waited."""
         try:
             self.flush()
             messages = self.receive()
@@ -974,23 +1070,25 @@ class SupervisorEnd(Channel):
             return
         except OSError:
             messages = None
-        for message in messages or ():
-            if isinstance(message, int):
-                count = max(self._stops_known, abs(message))
-                self.new_stops += count - self._stops_known
-                self._stops_known = count
-                # A negative count says that the caller leaves too. As two messages, a count and
-                # then end of file, the supervisor could report in between (Exchange.abandon).
-                self.abandoned = self.abandoned or message < 0
+        for kind, *parts in messages or ():
+            if kind == "run":
+                self.request = Plan(*parts)
+            elif kind == "stop":
+                self.stops = max(self.stops, *parts)
             else:
-                self.request = Plan(**message)
-        self.closed = messages is None or self.abandoned
+                self.abandoned = True
+        self.has_left = messages is None or self.abandoned
+
+    def take_request(self) -> Plan | None:
+        """The next request, once."""
+        plan, self.request = self.request, None
+        return plan
 
     def send(self, *message: Any) -> None:
         """Sends the message, after the live output that came before. An error is ignored: the host
         may be gone."""
         if self._live:
-            tails = [(stream, buffer.captured()[1]) for stream, buffer in self._live.items()]
+            tails = [(stream, buffer.captured().tail) for stream, buffer in self._live.items()]
             total = sum(buffer.total_bytes for buffer in self._live.values())
             skipped = total - sum(len(tail) for _, tail in tails)
             self.unsent += pack(("live", skipped, tails))
@@ -1002,7 +1100,7 @@ class SupervisorEnd(Channel):
 
     def close_if_left(self) -> None:
         """Closes the line if the host has left: its caller may wait for that."""
-        if self.closed:
+        if self.has_left:
             self.socket.close()
 
     def add_live(self, chunk: bytes, stream: int) -> None:
@@ -1035,12 +1133,14 @@ class Output:
     room = FILE_CAP_BYTES  # below 0: the file is capped
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
+    unlocked = False  # the file of the record could not be locked
     note_at = -1  # the place of the completion note in the file; -1: none was written
     _fd = -1
     _record = -1  # a descriptor of the record of a job
 
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
+        self._is_live = plan.wants_live
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
         # None: the bytes go to a file, or are not saved.
@@ -1054,6 +1154,11 @@ class Output:
             writers.append(writer)
             self.pipes[reader] = stream
             os.set_blocking(reader, False)
+            # A large pipe: node gives up what does not fit when it exits. A user has 64 MiB of
+            # pipes in all (pipe(7)); beyond that a pipe stays as it is.
+            if self._plan.pipe_bytes:
+                with suppress(OSError):
+                    fcntl.fcntl(reader, _F_SETPIPE_SZ, self._plan.pipe_bytes)
             if len(self._plan.shell) > 1:  # a shell of another user may open /dev/stderr again
                 with suppress(OSError):
                     os.fchmod(writer, 0o666)
@@ -1064,18 +1169,12 @@ class Output:
         flood must not keep the supervisor from looking elsewhere."""
         stream, most = self.pipes[reader], MIB
         buffer = self.buffers[stream]
-        is_flood = buffer.total_bytes > MIB
-        if is_flood:
-            # A flood gets the largest pipe, and nothing else does: a user has 64 MiB of pipes in
-            # all (pipe(7)). Where these are used up the pipe stays as it is.
-            with suppress(OSError):
-                fcntl.fcntl(reader, _F_SETPIPE_SZ, MIB)
         while most > 0:
             try:
                 chunk = os.read(reader, READ_BYTES)
             except BlockingIOError:
-                # A read of 8 KiB costs as much as one of 64.
-                if is_flood and most > MIB - 2 * READ_BYTES:
+                # A flood gets time to fill its pipe: a read of 8 KiB costs as much as one of 64.
+                if buffer.total_bytes > MIB and most > MIB - 2 * READ_BYTES:
                     time.sleep(FILL_S)
                 return
             self.last_s = monotonic()
@@ -1083,7 +1182,7 @@ class Output:
                 return self._close_pipe(reader)
             most -= len(chunk)
             buffer.add(chunk)
-            if self._plan.wants_live:
+            if self._is_live:
                 self._supervisor.line.add_live(chunk, stream)
             if self._pending is None:
                 self._write(chunk)
@@ -1099,15 +1198,24 @@ class Output:
         self._supervisor.selector.unregister(reader)
         os.close(reader)
 
+    def end_live(self) -> None:
+        """The call is over: no live output any more."""
+        self._is_live = False
+
+    def total_bytes(self) -> int:
+        """How many bytes have come, of all streams."""
+        return sum(buffer.total_bytes for buffer in self.buffers)
+
     def read_all(self) -> None:
         """Reads what is in the pipes now."""
         for reader in list(self.pipes):
             self.read(reader)
 
     def is_long_text(self) -> bool:
-        """True if the text of a stream is over the limit: three bytes replace an invalid one."""
+        """True if the text of a stream is over the limit: three bytes replace an invalid one, and
+        a NUL."""
         kept = [b"".join(buffer.captured()[:2]) for buffer in self.buffers]
-        texts = [decode(data).encode() for data in kept]
+        texts = [decode(data).replace("\0", "\ufffd").encode() for data in kept]
         return bool(max(map(len, texts)) > self._plan.limit_bytes)
 
     def save(self) -> None:
@@ -1144,17 +1252,20 @@ class Output:
             if self.problem:
                 raise OSError(self.problem)
             self._record = create_record(self.path)
+            self.unlocked = not _lock(self._record)
         except OSError as problem:
             reason = "no file for the job could be made: " + _reason(problem)
             raise SpawnError("spawn_failed", reason)
 
-    def write_record(self, facts: Fields) -> None:
+    def write_record(self, known: Outcome) -> None:
         """Writes down what is known by now, if there is a record; blanks keep the room."""
         if self._record < 0:
             return
         import json  # here, because most supervisors run no job
 
-        text = json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
+        names = " ".join(RECORD_FIELDS.values()).split()
+        fields = {name: getattr(known, name) for name in names}
+        text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
         with suppress(OSError):
             os.pwrite(self._record, text.ljust(RECORD_ROOM), 0)
 
@@ -1190,28 +1301,38 @@ class Output:
 # is the variable in which `bash -c` itself keeps its text. `builtin` and `command`: the environment
 # may hold functions of the names behind them; `builtin exec` would not keep its redirection.
 _READ_TEXT = "IFS= builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
-_TAKE_TEXT = "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; "
-_EVALUATE = "builtin eval %s-- \"$BASH_EXECUTION_STRING\""
+_EVALUATE = """\
+BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; \
+builtin eval -- "$BASH_EXECUTION_STRING\""""
 # A prefix of the shell (`sudo`, `docker exec`) may hand on no descriptor above 2 and may have gone
 # to another directory: there the directory, the text and the command's own input come on stdin, and
 # the shell enters the directory. `cd` must leave OLDPWD as it was. A TMOUT of the host would end
 # the reading from a pipe; from a file it does not (bash(1), read), where it may be read-only.
-_NO_LIMIT = "TMOUT=0 "
 _ENTER = """\
 builtin set -- "${OLDPWD-}"; \
 builtin cd -L -- "$BASH_EXECUTION_STRING" || builtin exit; OLDPWD=$1; \
 [[ $1 ]] || { builtin unset OLDPWD; builtin declare -x OLDPWD; }; builtin set --; """
 # Where the directory and the variables that the command ends with are carried over, a trap on EXIT
 # writes them behind the text of the command, into the file that held the text, so that a value
-# passes through no process and no file with a name. Descriptor 20, above those of a supervisor, is
-# closed while `eval` runs: the command's processes do not inherit it. When `eval` ends, bash
-# restores the descriptor from a copy; but not where a function calls `exit`, and then the copy
-# itself is open, the first free descriptor from 10 up. So the trap tries 20 and 10, and takes the
-# descriptor at which an empty string and a NUL stand, as behind the text of the command. A trap on
-# DEBUG would write among the variables, and a limit on the size of files would kill the shell.
+# passes through no process and no file with a name. A redirection on `eval` would be in the way of
+# the command: while it lasts, bash keeps what it replaced at the first free descriptor from 10 up,
+# and `exec 10>log` would hit that. So the file stays open in the shell, close-on-exec: it is in no
+# program. No redirection asks for close-on-exec, but bash sets it for what it keeps of a standard
+# stream (for `<&N` at a descriptor above N), and copies it with the descriptor (redir.c,
+# add_undo_redirect and do_redirection_internal). So stdin becomes the text, and while it is
+# replaced once more, `exec` copies what bash keeps. The copy is descriptor 1023: from 10 up, bash
+# takes what is close-on-exec for its own, and undoes an `exec` that replaces it. Where the limit is
+# lower the copy is descriptor 9.
+_KEEP_FILE = """\
+{ if command exec 1020<&%d; then { { command exec 1023<&1022; } <&1020; } <&1020; \
+else command exec 20<&%d; { { command exec 9<&22; } <&20; } <&20; fi; \
+command exec %s 20<&- 1020<&-; } 2>/dev/null; """
+# The trap takes the descriptor at which an empty string and a NUL stand, as behind the text of the
+# command. A trap on DEBUG would write among the variables, and a limit on the size of files would
+# kill the shell.
 _SAVE_STATE = """\
 builtin trap -- '{ builtin trap - DEBUG; builtin trap "" XFSZ; \
-for BASH_EXECUTION_STRING in 20 10; do \
+for BASH_EXECUTION_STRING in 1023 9; do \
 { builtin read -r -t 1 -d "" BASH_EXECUTION_STRING && \
 [[ ! $BASH_EXECUTION_STRING ]] && \
 { builtin export -p && builtin printf "\\0" && builtin pwd && builtin printf "\\0"; \
@@ -1221,23 +1342,16 @@ builtin break; }; } <&"$BASH_EXECUTION_STRING" >&"$BASH_EXECUTION_STRING" \
 
 def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str:
     """The line for the arguments of a shell that finds the text of its command at descriptor
-    `fd`. Upholds REQ-BASH-001.1 and 028.4."""
-    copy = "20<&%d " % (0 if has_prefix else fd) if carries else ""
+    `fd`, with a prefix at 0. Upholds REQ-BASH-001.1, 028.4 and 028.12."""
     if has_prefix:
-        read = _NO_LIMIT + _READ_TEXT % ""
+        read = "TMOUT=0 " + _READ_TEXT % ""
         line = read + _ENTER + read
         own = "" if has_input else "</dev/null"
     else:
         line = _READ_TEXT % ("-u %d " % fd)
         own = "%d<&-" % fd
-    # Where a limit leaves no descriptor 20, `exec` does nothing, and the copy is descriptor `fd`.
-    line += (
-        "{ command exec %s; } 2>/dev/null; " % (copy + own)
-        if carries
-        else "command exec %s; " % own
-    )
-    line += _TAKE_TEXT
-    return line + (_SAVE_STATE + _EVALUATE % "20<&- " if carries else _EVALUATE % "")
+    line += _KEEP_FILE % (fd, fd, own) + _SAVE_STATE if carries else "command exec %s; " % own
+    return line + _EVALUATE
 
 
 class SpawnError(Exception):
@@ -1298,7 +1412,9 @@ class Shell:
         and 014.7."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
-        line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
+        line = shell_line(
+            0 if self._has_prefix else fd, self._has_prefix, self._source >= 0, self._carries
+        )
         where = plan.shell[0], plan.path, plan.cwd
         if not os.access(find_program(*where), os.X_OK):  # removed since
             find_program.cache_clear()
@@ -1360,13 +1476,16 @@ class Shell:
         except OSError:
             return False
 
-    def terminate(self) -> None:
-        """Asks everything of the command to end. TERM before CONT: a stopped process must find
-        the TERM waiting when it wakes. Upholds REQ-BASH-004.4 and 004.5."""
+    def terminate(self, sent: Mapping[int, int]) -> None:
+        """TERM to everything of the command that was not `sent` it yet. TERM before CONT: a stopped process must find the TERM waiting when it wakes. Upholds REQ-BASH-004.4
+        and 004.5."""
         processes = descendants()
+        left = {
+            pid: group for pid, group in processes.items() if sent.get(pid) != signal.SIGTERM
+        }
         for number in (signal.SIGTERM, signal.SIGCONT):
-            reached = self.signal_group(number)
-            for pid, group in processes.items():
+            reached = len(left) == len(processes) and self.signal_group(number)
+            for pid, group in left.items():
                 if group != self.popen.pid or not reached:
                     _signal(pid, number)
 
@@ -1376,13 +1495,15 @@ class Shell:
         return not self._has_prefix or not any(map(has_inner_number, descendants()))
 
     def clear_scratch(self) -> None:
-        """Removes the scratch folder, or says that it holds something. Upholds
-        REQ-BASH-013.2."""
+        """Removes the scratch folder and its parent, or says that one of them holds something.
+        Upholds REQ-BASH-013.2."""
         try:
             if self.scratch:
-                os.rmdir(self.scratch)
-        except OSError:
-            self.notes.append(NOTE_SCRATCH.format(path=make_printable(self.scratch)))
+                with suppress(FileNotFoundError):  # the command may have removed it
+                    os.rmdir(self.scratch)
+                os.rmdir(os.path.dirname(self.scratch))
+        except OSError as problem:
+            self.notes.append(NOTE_SCRATCH.format(path=make_printable(problem.filename)))
 
     def close(self) -> None:
         """Gives back the files of the text and of the command's own input."""
@@ -1391,8 +1512,13 @@ class Shell:
 
 def leftover_notes(command: Command) -> list[str]:
     """What names the processes that a foreground command has left behind, and says how to stop them
-    and where their output goes on. Upholds REQ-BASH-011.2 and 011.5."""
+    and where their output goes on. What is just ending holds the output for a moment longer.
+    Upholds REQ-BASH-011.2, 011.5 and 011.7."""
     left, output, path = command.leftovers, command.output, ""
+    named = list_processes(left)
+    if output.pipes and not left:
+        time.sleep(LEAVING_S)
+        output.read_all()
     if output.pipes:
         output.save()
         problem = output.problem
@@ -1402,43 +1528,353 @@ def leftover_notes(command: Command) -> list[str]:
     targets = " ".join("-%d" % group for group in sorted(set(left.values()))[:20])
     stop = NOTE_STOP.format(targets=targets) if command.shell.can_kill() else ""
     more = NOTE_LEFTOVER_OUTPUT.format(path=path) if path else ""
-    return [NOTE_LEFTOVER.format(named=list_processes(left), stop=stop, more=more)]
+    return [NOTE_LEFTOVER.format(named=named, stop=stop, more=more)]
+
+
+# -- How a stop asks a command to end
+#
+# A program that gets TERM loses what it holds back: Python its buffered lines, pytest the failures
+# that it has not reported, `tail` all that it has read. So a stop goes in steps: what handles INT
+# gets INT, as at a terminal, a filter gets the end of its input, and all else gets TERM at once.
+# No step may let the command go on: no shell may take the next line, and no program may take half
+# an input for the whole.
+
+# In the masks of proc_pid_stat(5).
+_INT, _TERM = 1 << signal.SIGINT - 1, 1 << signal.SIGTERM - 1
+# Known by their file: /proc/PID/comm of a script that is run by its first line has the name of the
+# script. Bash goes on with the next line when its child does not die of an INT.
+SHELLS = frozenset("sh bash rbash dash ash zsh ksh mksh fish csh tcsh busybox".split())
+# At the end of their input they print what they hold, and act on nothing.
+FILTERS = frozenset(
+    "head tail grep sort uniq wc tee cat sed awk gawk mawk cut tr jq column nl tac fold fmt rev "
+    "paste md5sum sha1sum sha256sum".split()
+)
+# What may get INT while it reads a pipe. Others take the end of it, which a stop brings about, for
+# the end of a whole input, or go on with its next line: `xargs rm`, `node -i`, bc, sftp.
+PIPE_READERS = frozenset("python pypy psql".split())
+_SPARED = -1  # in place of a signal: the end of its input is all that a filter gets
+
+
+class Process(NamedTuple):
+    """What a stop looks at in one process. What cannot be read is empty: it gets TERM."""
+
+    parent: int
+    program: str = ""  # the name of its file, without a version
+    words: Sequence[bytes] = ()  # its arguments
+    caught: int = 0  # signals that it handles and does not block
+    ignored: int = 0
+    reads: str = ""  # its standard input: "file", "pipe", "live pipe" (of a filter), or else
+
+
+def look_at(pid: int) -> Process:
+    """Looks at a process."""
+    fields = _stat(pid) or [b"0"] * 32
+    parent, blocked, ignored, caught = (int(fields[n]) for n in (1, 29, 30, 31))
+    name, reads, folder = "", "", "%s/%d/" % (PROC, pid)
+    with suppress(OSError):  # another user's, or gone
+        name = os.path.basename(os.readlink(folder + "exe"))
+        name = name.partition(" ")[0].partition("-")[0].rstrip("0123456789.")  # python3.11
+        mode = os.stat(folder + "fd/0").st_mode
+        reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
+        if reads == "pipe" and name in FILTERS and _has_writer(folder + "fd/0"):
+            reads = "live pipe"
+    words = _of_process(pid, "cmdline").split(b"\0")
+    return Process(parent, name, words, caught & ~blocked, ignored, reads)
+
+
+def _has_writer(pipe: str) -> bool:
+    """True for a pipe that can still be written to. Bash 5.1 and later gives a small here-document
+    as a pipe that nobody writes to any more. Raises OSError."""
+    fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    poller = select.poll()
+    poller.register(fd, 0)
+    events = poller.poll(0)  # POLLHUP is told without being asked for
+    os.close(fd)
+    return not events
+
+
+def ends_at_interrupt(seen: Process) -> bool:
+    """True for a process that may get INT in place of TERM."""
+    # Python handles INT by itself; a program in it that handles TERM wants TERM.
+    is_python = seen.program in ("python", "pypy")
+    unfit = seen.ignored | seen.caught if is_python else seen.ignored
+    if not seen.caught & _INT or unfit & _TERM or seen.program in SHELLS:
+        return False
+    # `python3 -i` goes on with the next line.
+    reads_lines = any(word.startswith(b"-") and word.endswith(b"i") for word in seen.words)
+    return not seen.reads or (
+        seen.reads == "pipe" and seen.program in PIPE_READERS and not reads_lines
+    )
+
+
+class Steps:
+    """Whom a stop asks to end, and by what: each process gets each signal once. `left` are the
+    answers for those that lived at the last pass."""
+
+    def __init__(self, grace_s: float, now: float) -> None:
+        self._grace_s, self._begun_s = grace_s, now
+        self.sent: dict[int, int] = {}  # INT, TERM, _SPARED; 0: it waits for its parent to end
+        self._seen: dict[int, Process] = {}
+        self.left = {signal.SIGINT, _SPARED}
+
+    def choose(
+        self, living: Iterable[int], looked: Mapping[int, Process], now: float
+    ) -> dict[int, int]:
+        """The signals of one pass, in the order in which they are to be sent. `living`: parents
+        before their children, and of siblings the later ones first: a pipe's reader is asked before
+        its writer ends, and so before it reads the end of half an input. `looked`: what is seen of
+        those that are new, or wait. Where all get TERM at once no signals are chosen: TERM then
+        goes to the group, which no fork at the same time escapes."""
+        before, chosen, passed_s = dict(self.sent), {}, now - self._begun_s
+        parents = {seen.parent for seen in looked.values()}
+        self._seen.update(looked)
+        for pid in living:
+            seen = self._seen[pid]
+            if not before and seen.reads == "live pipe" and pid not in parents:
+                self.sent[pid] = _SPARED
+            elif before.get(pid) not in (_SPARED, signal.SIGTERM):
+                # What appears during the steps was started by something that goes on.
+                is_new = before and pid not in before
+                may = ends_at_interrupt(seen) and not is_new and passed_s < self._grace_s / 3
+                number = self._choose_one(seen, passed_s) if may else signal.SIGTERM
+                if number not in (0, before.get(pid)):
+                    chosen[pid] = number
+                self.sent[pid] = number
+        self.left = {self.sent[pid] for pid in living}
+        if not before and self.left == {signal.SIGTERM}:
+            self.sent, chosen = {}, {}
+        return chosen
+
+    def _choose_one(self, seen: Process, passed_s: float) -> int:
+        """INT, TERM, or 0: it waits."""
+        parent, above = self._seen.get(seen.parent), self.sent.get(seen.parent)
+        if parent is None:
+            return signal.SIGINT
+        if above == signal.SIGINT:
+            # A worker of a pool is a fork of what has got INT, and would take the next task.
+            return signal.SIGTERM if seen.words == parent.words else signal.SIGINT
+        if above and not (parent.caught | parent.ignored) & _TERM:
+            return signal.SIGINT  # the parent ends at once
+        # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
+        is_patient = passed_s < min(PATIENT_S, self._grace_s / 10) and not seen.reads
+        return 0 if is_patient else signal.SIGTERM
+
+
+# -- The life of a command: rules without I/O
+
+
+class Seen(NamedTuple):
+    """What has happened to a command by now. Moments are those of any one clock."""
+
+    stops: int = 0  # how often the host has asked for a stop
+    kills: int = 0  # how often Job.kill has
+    has_left: bool = False  # the host, or its caller
+    code: int | None = None  # the return code of the shell, once it has ended
+    exited_s: float = 0.0  # when
+    childless: bool = False  # no descendant lives: waitpid(2) said ECHILD
+    has_output: bool = True  # a pipe is open
+    heard_s: float = 0.0  # when the last byte came
+    heard_bytes: int = 0
+
+
+class Life:
+    """The rules by which a command lives: what has happened goes in, what is to be done comes out.
+    A life knows no clock, no process and no socket.
+
+    | phase  | what it is                           | next phase: because                   |
+    | watch  | the shell runs                       | drain: the shell has exited           |
+    |        |                                      | end: a stop, or the limit             |
+    | drain  | late writers get a moment            | report: silence, enough of it, or     |
+    |        |                                      | nothing is left                       |
+    |        |                                      | end: a stop, or a signal has ended    |
+    |        |                                      | the shell of a job                    |
+    | end    | the steps of a stop; TERM to all     | report: nothing is left, or it cannot |
+    |        | when nobody is spared any more; KILL | be killed                             |
+    |        | after the grace, or at a second stop | stay: the same, after the report      |
+    | report | the caller is told how it ended      | over: nothing is left                 |
+    |        |                                      | stay: something is left               |
+    | stay   | something goes on                    | end: a stop, or the limit             |
+    |        |                                      | over: nothing is left                 |
+    | over   | nothing of the command is left       |                                       |
+
+    Who may stop it: in `watch` the limit; until the report a cancel, the end of the host if the
+    command is attached, and Job.kill if it is a job. In `stay`: the limit of a background command,
+    Job.kill, and where the command is attached its host. The steps are left out for Job.kill and
+    where nobody reads the answer."""
+
+    phase = "watch"
+    status: Any = ""  # of a command that is ended before its time; the first reason counts
+    stops = 0  # all requests to end it: by the limit, cancels, Job.kill
+    attached = True  # ends with its host; False too once the end of the host was seen
+    known_as_job = False  # the caller has been told that it goes on as a job
+    has_stayed = False
+    due_s = 0.0  # the moment at which to act if nothing happens
+    _asked_s = _kill_s = 0.0  # when the last end of it began, and when KILL begins
+    _in_steps = False  # somebody may be asked by less than TERM
+    _asked_bytes = 0
+    _alone_s = 0.0  # since when filters alone are left
+
+    def __init__(self, plan: Plan, sees_tree: bool, now: float) -> None:
+        self._plan, self.started_s, self.seen = plan, now, Seen()
+        self.is_job, self._grace_s = plan.background, plan.grace_s
+        self._has_steps = sees_tree and plan.grace_s > 0
+        self._limit_s = now + plan.limit_s
+        self.steps = Steps(0.0, now)
+
+    def act(self, now: float, seen: Seen) -> str:
+        """What is to be done next, the name of a method of Command; empty where nothing is, until
+        something happens or `due_s`. A cancel that comes after the report of a command that is no
+        job comes too late. Job.kill sets no status: the job reports how its shell ended."""
+        before, self.seen = self.seen, seen
+        if seen.stops > before.stops and (self.attached or self.is_job):
+            self._stop("cancelled", seen.stops - before.stops)
+        if seen.kills > before.kills and self.is_job:
+            self.stops += seen.kills - before.kills
+            self._has_steps = False
+        if seen.has_left and self.attached:  # no caller needs the full grace
+            self.attached = self._has_steps = False
+            self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)
+            self._kill_s = min(self._kill_s, now + self._grace_s)
+            if not self.stops:
+                self._stop("cancelled")
+        action, phase = "", ""
+        while not action and phase != self.phase:
+            phase = self.phase
+            action = getattr(self, "_" + phase)(now)
+        return action
+
+    # The rules, a phase each
+
+    def _watch(self, now: float) -> str:
+        plan, code = self._plan, self.seen.code
+        never = self.known_as_job or plan.answer_after_s >= plan.limit_s
+        answer_s = inf if never else self.started_s + plan.answer_after_s
+        self.due_s = min(answer_s, self._limit_s)
+        if code is not None and not self.stops:
+            self._move("drain")
+            return self._begin_end(now) if self.known_as_job and code < 0 else ""
+        if now >= answer_s and not self.stops:
+            self.known_as_job = self.is_job = True
+            self.attached = plan.ephemeral or not plan.background
+            return "answer_as_job"
+        if now >= self._limit_s:
+            self._stop("timed_out")
+        return self._begin_end(now) if self.stops else ""
+
+    def _drain(self, now: float) -> str:
+        seen, plan = self.seen, self._plan
+        quiet_s = max(seen.heard_s, seen.exited_s)
+        self.due_s = quiet_s + LEAVING_S
+        if seen.has_output:
+            longest_s = seen.exited_s + plan.drain_total_s
+            self.due_s = min(quiet_s + plan.drain_idle_s, longest_s)
+        if self.stops:
+            return self._begin_end(now)
+        return self._move("report") if self._is_over() or now >= self.due_s else ""
+
+    def _end(self, now: float) -> str:
+        if self.stops > 1:
+            self._kill_s = min(self._kill_s, now)
+        if self.seen.childless or now >= self._kill_s + UNKILLABLE_S:
+            if not self.has_stayed:
+                return self._move("report", "end_output")
+            self.stops, self._limit_s = 0, inf
+            return self._move("stay", "end_output")
+        if now >= self._kill_s:
+            self.due_s = now + KILL_EVERY_S
+            return "kill"
+        if not self._in_steps:
+            self.due_s = self._kill_s
+            return ""
+        left = self.steps.left
+        self._alone_s = (self._alone_s or now) if left == {_SPARED} else 0.0
+        filters_s = min(FILTERS_S, self._grace_s / 10)
+        is_alone = self._alone_s and now >= self._alone_s + filters_s
+        is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
+        if not self._has_steps or left <= {signal.SIGTERM} or is_alone or is_flood:
+            self._in_steps = False
+            return "terminate"
+        if now < self.due_s:
+            return ""
+        self.due_s = now + min(max(KILL_EVERY_S, now - self._asked_s), ASK_EVERY_S)
+        return "ask"
+
+    def _report(self, now: float) -> str:
+        self.stops = 0
+        if self._is_over():
+            return self._move("over", "report")
+        self.has_stayed = True
+        self.attached = self._plan.ephemeral and not self.seen.has_left
+        self._limit_s = self._limit_s if self._plan.background else inf
+        return self._move("stay", "report")
+
+    def _stay(self, now: float) -> str:
+        self.due_s = self._limit_s
+        if self._is_over():
+            return self._move("over")
+        return self._begin_end(now) if self.stops or now >= self._limit_s else ""
+
+    def _over(self, now: float) -> str:
+        return ""
+
+    # What the rules have in common
+
+    def _move(self, phase: str, action: str = "") -> str:
+        """The one place that changes the phase."""
+        self.phase = phase
+        return action
+
+    def _stop(self, status: str, count: int = 1) -> None:
+        self.status = self.status or status
+        self.stops += count
+
+    def _begin_end(self, now: float) -> str:
+        self._asked_s = self.due_s = now
+        self._kill_s, self._asked_bytes = now + self._grace_s, self.seen.heard_bytes
+        self.steps, self._in_steps = Steps(self._grace_s, now), self._has_steps
+        return self._move("end", "" if self._in_steps else "terminate")
+
+    def _is_over(self) -> bool:
+        """True once no process of the command is left, nor another one that holds its output."""
+        return self.seen.childless and not self.seen.has_output
 
 
 class Command:
-    """One command, in the phases that stand at the head of this section."""
-
-    exited_s = 0.0  # when the shell ended; 0: it runs
-    childless = False  # no descendant lives: waitpid(2) said ECHILD
-    attached = True  # ends with its host; False too once the end of the host was seen
-    known_as_job = False  # the caller has been told that it goes on as a job
-    stop_status = ""  # the status of a command that is ended before its time
-    stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
+    """One command: does what its life says, and tells it what has happened."""
 
     def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
         self.supervisor, self.line, self.plan = supervisor, supervisor.line, plan
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor)
-        self.created, self.started_s = time.time(), monotonic()
-        self.is_job, self.grace_s = plan.background, plan.grace_s
+        self.created = time.time()
+        self.life, self.exited_s = Life(plan, SEES_TREE, monotonic()), 0.0
         self.leftovers: dict[int, int] = {}  # what goes on after the report: numbers and groups
 
-    def run(self) -> None:
-        """Returns when nothing of the command is left."""
+    def run(self) -> bool:
+        """Returns when nothing of the command is left; True if nothing was at its report."""
         try:
             self.start()
-            if not self.watch() or not self.drain():  # True: it ended by itself
-                self.end()
-            self.report()
-            if not self.is_over():
-                self.stay()
-                self.line.closed = True  # the supervisor ends, and the host reads end of file
+            now = self.life.started_s  # a stop may have come during the start
+            while True:
+                while action := self.life.act(now, self.look()):
+                    getattr(self, action)()
+                    if action == "kill":
+                        break
+                if self.life.phase == "over":
+                    break
+                before_s, due_s = monotonic(), self.life.due_s
+                self.wait(due_s)
+                # What has come by a limit goes before it: the limit is due once the events were
+                # looked at behind it.
+                is_due = before_s >= due_s
+                now = before_s if is_due else min(monotonic(), nextafter(due_s, 0.0))
         except SpawnError as problem:
             self.output.discard()
             self.line.send("failed", *problem.args)
         finally:
             self.output.close()
             self.shell.close()
+        return not self.life.has_stayed
 
     def start(self) -> None:
         """Spawns the shell. Raises SpawnError. Upholds REQ-BASH-007.4."""
@@ -1455,208 +1891,156 @@ class Command:
             raise SpawnError("spawn_failed", reason)
         finally:
             _close(*writers)
-        self.output.write_record(self.facts())
+        self.output.write_record(self.describe())
 
-    def watch(self) -> bool:
-        """Waits for the end of the shell; False if the command is to be ended. So is a job
-        whose shell was ended by a signal from elsewhere. Upholds REQ-BASH-002.3 and 003.21."""
-        plan = self.plan
-        if plan.answer_after_s < plan.limit_s and self.runs_for(plan.answer_after_s):
-            self.answer_as_job()
-        if self.runs_for(plan.limit_s):
-            self.request_stop("timed_out")
-        return not self.stops and not (self.known_as_job and self.shell.popen.returncode < 0)
+    def wait(self, until: float) -> None:
+        """Waits until something happens, at the longest until a moment on the monotonic clock."""
+        if self.life.phase == "end" and not SEES_TREE:
+            until = min(until, monotonic() + REAP_EVERY_S)
+        self.supervisor.turn(until)
 
-    def runs_for(self, seconds: float) -> bool:
-        """True if the shell runs, and no stop was asked for, so many seconds after the start. A
-        stop or an exit that has come by then goes before."""
-        until, is_due = self.started_s + seconds, False
-        while not self.exited_s and not self.stops and not is_due:
-            is_due = monotonic() >= until
-            self.turn(until)
-        return not self.exited_s and not self.stops
+    def look(self) -> Seen:
+        """What has happened by now."""
+        popen, output = self.shell.popen, self.output
+        ended, childless = _reap()
+        if popen.pid in ended and popen.returncode is None:
+            # _reap has taken the status, so Popen cannot ask for it any more.
+            popen.returncode = os.waitstatus_to_exitcode(ended[popen.pid])
+            output.read_all()  # what the shell wrote
+            self.exited_s = monotonic()
+        if not SEES_TREE and self.life.phase == "end" and self.shell.signal_group(0):
+            childless = False  # the group is all that is known then
+        return Seen(
+            self.line.stops,
+            self.supervisor.kills,
+            self.line.has_left,
+            popen.returncode,
+            self.exited_s,
+            childless,
+            bool(output.pipes),
+            output.last_s,
+            output.total_bytes(),
+        )
+
+    # What a life asks for
 
     def answer_as_job(self) -> None:
-        """The caller has waited long enough: the answer goes out, and the command goes on as a
-        job; a kept command also where no record of it can be written. Upholds REQ-BASH-003.1,
-        003.2 and 003.17."""
-        self.known_as_job = self.is_job = True
-        if self.plan.background:
-            self.attached = self.plan.ephemeral
-        else:
+        """The caller has waited long enough: the answer goes out. A kept command goes on also where
+        no record of it can be written. Upholds REQ-BASH-003.1, 003.2 and 003.17."""
+        if not self.plan.background:
             with suppress(SpawnError):
                 self.output.begin_job()
-        self.output.write_record(self.facts())
+        self.output.write_record(self.describe())
         self.send_answer()
 
-    def drain(self) -> bool:
-        """Waits for the rest of the output, and for processes that are just ending; False if
-        the command is to be ended. Upholds REQ-BASH-011.1 and 011.4."""
-        while not self.stops and not self.is_over():
-            quiet_s = max(self.output.last_s, self.exited_s)
-            until = quiet_s + LEAVING_S
-            if self.output.pipes:
-                longest = self.exited_s + self.plan.drain_total_s
-                until = min(quiet_s + self.plan.drain_idle_s, longest)
-            if monotonic() >= until:
-                break
-            self.turn(until)
-        return not self.stops
+    def ask(self) -> None:
+        """A pass of the first steps of a stop."""
+        living, steps = descendants(), self.life.steps
+        looked = {pid: look_at(pid) for pid in living if not steps.sent.get(pid)}
+        for pid, number in steps.choose(living, looked, monotonic()).items():
+            _signal(pid, number)
+            _signal(pid, signal.SIGCONT)
 
-    def request_stop(self, status: str, count: int = 1) -> None:
-        """Requests to end the command; the first reason counts."""
-        self.stop_status = self.stop_status or status
-        self.stops += count
+    def terminate(self) -> None:
+        """TERM to all that has not got it."""
+        self.shell.terminate(self.life.steps.sent)
 
-    def end(self) -> None:
-        """The one function that ends a command: TERM; after the grace, or at a second stop, passes
-        of KILL, for UNKILLABLE_S at most. At ECHILD it is done, and output is read on meanwhile.
-        Upholds REQ-BASH-002.3, 002.4, 004.4, 004.5, 004.6, 015.3 and 020.4."""
-        begun_s = monotonic()
-        self.shell.terminate()
-        while not self.childless and self.stops < 2 and monotonic() < begun_s + self.grace_s:
-            self.turn(begun_s + self.grace_s)
-        kill_until = monotonic() + UNKILLABLE_S
-        while not self.childless and monotonic() < kill_until:
-            self.shell.signal_group(signal.SIGKILL)
-            _kill_below()
-            self.turn(monotonic() + KILL_EVERY_S)
-        self.output.close_pipes()  # behind what the processes wrote before they were ended
-        if not self.childless or not SEES_TREE:
+    def kill(self) -> None:
+        """A pass of KILL."""
+        self.shell.signal_group(signal.SIGKILL)
+        _kill_below()
+
+    def end_output(self) -> None:
+        """Takes in what the processes wrote before they were ended; names what still lives."""
+        self.output.close_pipes()
+        if not self.life.seen.childless or not SEES_TREE:
             names = list_processes(descendants())
             self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
+        if self.life.has_stayed:
+            self.line.close_if_left()
 
     def report(self) -> None:
         """Tells the host how the command ended, and writes it down if the command is a job."""
-        if not self.is_over():
-            self.attached = self.plan.ephemeral
+        life = self.life
+        if life.phase == "stay":
             self.leftovers = descendants()
-            if not self.stops and not self.is_job:
+            if not life.status and not life.is_job:
                 self.shell.notes += leftover_notes(self)
         self.shell.clear_scratch()
         if self.plan.saves and self.output.is_long_text():
             self.output.save()
-        if self.line.abandoned or (self.line.closed and not self.known_as_job):
+        if self.line.abandoned or (self.line.has_left and not life.known_as_job):
             self.output.discard()  # nobody reads the answer that names the file
-        elif self.is_job:
+        elif life.is_job:
             self.note_end()
         self.send_answer()
         self.line.close_if_left()
-
-    def is_over(self) -> bool:
-        """True once no process of the command is left, nor another one that holds its output."""
-        return self.childless and not self.output.pipes
+        self.output.end_live()
 
     def note_end(self) -> None:
         """Appends the completion note of a job. Upholds REQ-BASH-003.5, 003.6, 003.7, 003.8, 003.9,
         003.10 and 003.20."""
-        facts = self.facts()
-        how, still = describe_end(facts, ":"), list_processes(self.leftovers, "%d %s")
+        ended = self.describe()
+        how, still = describe_end(ended, ":"), list_processes(self.leftovers, "%d %s")
         note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
         self.output.append_note(note)
-        self.output.write_record(self.facts())  # with the place of the note
-        succeeded = facts["status"] == "exited" and not facts["exit_code"]
-        if not self.known_as_job and (succeeded or still):
+        self.output.write_record(self.describe())  # with the place of the note
+        succeeded = ended.status == "exited" and not ended.exit_code
+        if not self.life.known_as_job and (succeeded or still):
             # Else the first line of the answer says how the command failed.
-            self.output.buffers[0].add(note.encode())
+            self.output.buffers[0].note = note
 
-    def facts(self) -> Fields:
-        """How the command stands, fields of an Outcome: what the host is told, and what the
-        record of a job says. Upholds REQ-BASH-002.6, 007.2 and 007.7."""
-        plan, status = self.plan, self.stop_status or ("exited" if self.exited_s else "running")
+    def describe(self) -> Outcome:
+        """How the command stands: what the host is told, and what the record of a job says. Upholds
+        REQ-BASH-002.6, 007.2 and 007.7."""
+        plan, life = self.plan, self.life
+        code = life.seen.code
+        status: Status = life.status or ("running" if code is None else "exited")
         error = "cwd_missing" if self.shell.scratch else None
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
-        is_end = status == "exited"
-        code, name = read_returncode(self.shell.popen.returncode) if is_end else (None, None)
-        facts: Fields = {
-            "status": status,
-            "exit_code": code,
-            "signal": name,
-            "error": error,
-            "reason": reason,
-            "limit_s": plan.limit_s,
-            "notes": self.shell.notes,
-            "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
-            "duration_s": (self.exited_s or monotonic()) - self.started_s,
+        is_end = status == "exited" and code is not None
+        exit_code, name = read_returncode(code or 0) if is_end else (None, None)
+        known = Outcome(
+            status,
+            exit_code=exit_code,
+            signal=name,
+            error=error,
+            reason=reason,
+            limit_s=plan.limit_s,
+            notes=self.shell.notes,
             # The file of a job names them, behind its end.
-            "leftovers": [] if self.known_as_job else sorted(self.leftovers),
-            "can_kill": self.shell.can_kill(),
-        }
-        if self.is_job:
-            facts.update(
-                pid=self.shell.popen.pid,
-                command=decode(plan.text)[:COMMAND_RECORDED],
-                created=self.created,
-                supervisor=self.supervisor.identity,
-                at=self.output.note_at,
-            )
-        return facts
+            leftovers=[] if life.known_as_job else sorted(self.leftovers),
+            can_kill=self.shell.can_kill(),
+            total_bytes=self.output.total_bytes(),
+            duration_s=(life.seen.exited_s or monotonic()) - life.started_s,
+            problem=self.output.problem,
+            capped=self.output.room < 0,
+            unlocked=self.output.unlocked,
+        )
+        if not life.is_job:
+            return known
+        return known._replace(
+            pid=self.shell.popen.pid,
+            command=decode(plan.text)[:COMMAND_RECORDED],
+            created=self.created,
+            supervisor=self.supervisor.identity,
+            at=self.output.note_at,
+        )
 
     def send_answer(self) -> None:
-        """Sends the host the facts, with the raw bytes of the streams."""
-        output, facts = self.output, self.facts()
-        # A background command that was stopped before its first answer: no job, no number.
-        if self.stop_status and not self.known_as_job:
-            facts.update(pid=None, supervisor=())
-        facts.update(
-            path=os.fsencode(output.path),
-            problem=output.problem,
-            capped=output.room < 0,
-            raw=[buffer.captured() for buffer in output.buffers],
-            carried=b"" if self.stop_status else self.shell.carried(),
-        )
-        self.line.send("answer", facts, self.is_over())
-
-    def stay(self) -> None:
-        """Goes on for what is left and reads its output. Ends it at the limit of a background
-        command, when Job.kill asks, or, if it is attached, when its host leaves. What cannot be
-        ended stays a child of this supervisor, which serves no second command then. Upholds
-        REQ-BASH-003.2, 003.7, 003.15, 004.7, 011.3, 020.2, 029.1 and 029.2."""
-        until = self.started_s + self.plan.limit_s if self.plan.background else inf
-        self.stops = 0
-        self.plan.wants_live = False  # the call is over
-        while not self.is_over():
-            if self.stops or monotonic() >= until:
-                self.end()
-                self.line.close_if_left()
-                self.stops, until = 0, inf
-            else:
-                self.turn(until)
-
-    def turn(self, until: float) -> None:
-        """Waits until something happens, at the longest until a moment on the monotonic clock,
-        and takes notice of it: of output, stops, the host, ended processes. When the host has
-        left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
-        supervisor, line = self.supervisor, self.line
-        if self.stops and not SEES_TREE:
-            until = min(until, monotonic() + REAP_EVERY_S)
-        # A stop, or end of file, that was read together with the request: no event follows. What
-        # has come is looked at in this order: stops, the end of the host, ended processes.
-        if line.new_stops or (line.closed and self.attached):
-            until = 0.0
-        supervisor.turn(until)
-        stops, line.new_stops = line.new_stops, 0
-        if stops and (self.attached or self.is_job):  # else the cancel came after the report
-            self.request_stop("cancelled", stops)
-        if self.is_job:  # no status is set: a job that was killed reports how its shell ended
-            self.stops += supervisor.kills
-        supervisor.kills = 0
-        if self.attached and line.closed:
-            self.attached = False
-            self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)
-            if not self.stops:
-                self.request_stop("cancelled")
-        ended, self.childless = _reap()
-        popen = self.shell.popen
-        if popen.pid in ended and not self.exited_s:
-            # _reap has taken the status, so Popen cannot ask for it any more.
-            popen.returncode = os.waitstatus_to_exitcode(ended[popen.pid])
-            self.output.read_all()  # what the shell wrote
-            self.exited_s = monotonic()
-        if not SEES_TREE and self.stops and self.shell.signal_group(0):
-            self.childless = False  # the group is all that is known then
+        """Sends the host how the command stands, with the raw bytes of the streams."""
+        known, life = self.describe(), self.life
+        if not life.status:
+            known = known._replace(carried=self.shell.carried())
+        elif not life.known_as_job:
+            # A background command that was stopped before its first answer: no job, no number.
+            known = known._replace(pid=None, supervisor=())
+        streams = [tuple(buffer.captured()) for buffer in self.output.buffers]
+        path = os.fsencode(self.output.path)
+        is_over = life.phase == "over"
+        self.line.send("answer", known[:_SENT_FIELDS], streams, path, is_over)
 
 
 # -- The processes: a supervisor, and the fork server that forks it
@@ -1730,17 +2114,18 @@ class Supervisor(Loop):
         """Runs commands until there is a reason to end."""
         self.line.send("hello", *self.identity)
         until = monotonic() + IDLE_S
-        while not self.line.closed and monotonic() < until:
+        while not self.line.has_left and monotonic() < until:
             if self.line.request is None:
                 self.turn(until)
-            plan, self.line.request = self.line.request, None
+            plan = self.line.take_request()
             if plan is not None:
                 self.kills = 0
                 source = self.line.fds.pop(0) if self.line.fds else subprocess.DEVNULL
                 if plan.env is not None:  # and kept for the next request
                     os.environb.clear()
                     os.environb.update(plan.env)
-                Command(self, plan, source).run()
+                if not Command(self, plan, source).run():
+                    return
             if plan is not None or self.line.unsent:  # the host has not read the last answer
                 until = monotonic() + IDLE_S
 
@@ -1749,14 +2134,14 @@ class Supervisor(Loop):
         sends live output in time."""
         now = monotonic()
         until = min(until, self.line.send_live(now))
-        if not self.line.closed:
+        if not self.line.has_left:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
             self.selector.modify(self.line.socket, events, self._hear)
         self.wait(min(max(0.0, until - now), 3600.0))  # poll(2) takes 24 days at most
 
     def _hear(self, _: int) -> None:
         self.line.take()
-        if self.line.closed:
+        if self.line.has_left:
             self.selector.unregister(self.line.socket)
 
 
@@ -1876,25 +2261,8 @@ import threading
 import weakref
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import (
-    Any,
-    Callable,
-    Collection,
-    Container,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Literal,
-    Mapping,
-    NamedTuple,
-    NoReturn,
-    Sequence,
-    Union,
-    overload,
-)
 
 
-Status = Literal["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]
 Mode = Literal["default", "slow", "background"]
 Style = Literal[
     "anthropic", "openai", "openai-chat", "mcp", "anthropic-native", "openai-native"
@@ -1971,68 +2339,19 @@ class Start(NamedTuple):
     """What a command starts with."""
 
     cwd: bytes
-    env: Mapping[bytes, bytes]
+    env: dict[bytes, bytes]
     carried: bytes = b""  # what `next_start` made this of; empty for the first
 
 
 Asked = Union[Request, Inquiry, Restart]
 AnyPath = Union[str, "os.PathLike[str]"]
+Wanted = Union[str, "re.Pattern[str]"]  # to be searched for in a line
 Fields = dict[str, Any]  # names with values: of a record, of an answer, of a definition
+StopCount = Callable[[], int]  # how many stops are asked for by now
 OnText = Callable[[str], object]  # takes live output
 Confirm = Callable[[str], bool]  # takes a command, and says whether it may run
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
 OnCall = Callable[[object, "Result"], object]  # takes what was sent, and the answer
-
-
-class Captured(NamedTuple):
-    """What was kept of one stream, and how much there was of it."""
-
-    head: bytes
-    tail: bytes
-    total_bytes: int
-    newlines: int = 0  # counted only where lines are limited
-
-
-class Fitted(NamedTuple):
-    """A stream's text at the size a model gets to read."""
-
-    text: str
-    got_bytes: int  # what the limit was compared with
-    cut: bool
-    details: Mapping[str, Any] = {}  # what `keep_tail` tells a program of the cut
-
-
-NO_STREAM = Fitted("", 0, False)
-
-
-class Outcome(NamedTuple):
-    """How a command ended, or that it goes on, independent of the profile."""
-
-    status: Status
-    exit_code: int | None = None
-    signal: str | None = None
-    error: str | None = None
-    reason: str = ""  # for `failed` and `rejected`: the sentence
-    limit_s: float = 0.0  # the limit; of a command that goes on, when it was answered
-    kept: bool = False  # after that limit the command goes on as a job
-    stdout: Fitted = NO_STREAM  # or both streams
-    stderr: Fitted = NO_STREAM
-    total_bytes: int = 0
-    path: str | None = None  # of the file that holds the output as it arrived
-    problem: str = ""  # why that file is incomplete or missing
-    capped: bool = False  # whether that file ends at its greatest size
-    notes: Sequence[str] = ()
-    leftovers: Sequence[int] = ()  # numbers of processes that the answer names
-    can_kill: bool = True  # whether a number of a process means the same to a command
-    duration_s: float = 0.0
-    pid: int | None = None  # of a job
-    command: str = ""
-    mode: str = ""  # of the request; empty for an answer to a question about a job
-    carried: bytes = b""  # what the shell wrote down at its end
-    created: float = 0.0  # of a job, as what follows: its beginning, on the wall clock
-    supervisor: Sequence[int] = ()  # number and start time of the process that runs it
-    at: int = -1  # the place of the completion note in the output file; -1: none yet
-    raw: Sequence[Captured] = ()  # the streams as they came; `fit_streams` makes texts of them
 
 
 def rejected(error: str, reason: str) -> Outcome:
@@ -2084,7 +2403,10 @@ class Result:
     notes         the notes of the answer, without their brackets
     leftovers     the numbers of the processes that the answer names as still running, all of them
     details       what the profile says to programs: a dict that JSON can hold
-    ok            True for a command that exited with exit code 0
+    stdout_bytes  all that came on the first stream, or on both where the profile merges them, as it
+                  was written; None where not all of it was kept
+    stderr_bytes  the same of the second stream; empty where the profile merges them
+    ok            True where `exit_code` is 0 and `error` None
     """
 
     text: str
@@ -2103,23 +2425,29 @@ class Result:
     notes: tuple[str, ...] = ()
     leftovers: tuple[int, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    stdout_bytes: bytes | None = field(default=None, repr=False)
+    stderr_bytes: bytes | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return self.text
 
     @property
     def ok(self) -> bool:
-        """True for a command that exited with exit code 0. Upholds REQ-BASH-026.6."""
-        return self.status == "exited" and self.exit_code == 0
+        """True for a command that exited with exit code 0, and no `error`. Upholds
+        REQ-BASH-026.6."""
+        return self.exit_code == 0 and self.error is None
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a dict that `json.dumps` takes. Upholds REQ-BASH-011.6."""
-        return dict(
+        """The fields as a dict that `json.dumps` takes: all but the bytes. Upholds
+        REQ-BASH-011.6 and 026.11."""
+        known = dict(
             vars(self),
             notes=list(self.notes),
             leftovers=list(self.leftovers),
             details=dict(self.details),
         )
+        del known["stdout_bytes"], known["stderr_bytes"]
+        return known
 
 
 # ---- 4 Text ------------------------------------------------------------------------------------
@@ -2138,7 +2466,7 @@ _MOVES_NOTHING = r"""(?x)
     |[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)  # OSC, DCS ...: titles, links
     |[ -/]*[0-~]?)  # escapes of two bytes, a lone ESC
     """
-_SHOWS_NOTHING = r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
+_SHOWS_NOTHING = r"[\x01-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
 # All branches begin with one set of characters, so that `re` passes over plain text five times as
 # fast.
 _MOVE = (
@@ -2149,12 +2477,39 @@ _MOVE = (
 
 
 def _only_moves(text: str) -> str:
-    """The text with nothing left in it but what shows and what moves."""
+    """The text with nothing left in it but what shows and what moves. Upholds REQ-BASH-008.7."""
+    text = without_nul(text)
     for letter in "PX[\\]^_":  # C1: one character for ESC and a letter
         text = text.replace(chr(ord(letter) + 0x40), "\x1b" + letter)
     text = re.sub(_SHOWS_NOTHING, "", re.sub(_MOVES_NOTHING, "", text))
     # A line that ends in \r\n is a plain line then; a run of CSI D is one move.
     return text.replace("\r\n", "\n").replace("\x1b[D", "\b")
+
+
+# A line in which \r alone moves the cursor, and not as often as in a progress bar.
+_OVERWRITTEN = r"(?m)^(?:[^\x08\n\r\x1b]*\r){1,8}[^\x08\n\r\x1b]*$"
+
+
+# Characters that take two columns: East Asian Width W and F, and most emoji.
+_WIDE = (
+    r"[\u1100-\u115f\u231a\u231b\u2329\u232a\u23e9-\u23ec\u23f0\u23f3\u25fd\u25fe\u2614\u2615"
+    r"\u2648-\u2653\u267f\u2693\u26a1\u26aa\u26ab\u26bd\u26be\u26c4\u26c5\u26d4\u26ea\u26f2"
+    r"\u26f3\u26f5\u26fa\u26fd\u2705\u270a\u270b\u2728\u274c\u274e\u2753-\u2755\u2757"
+    r"\u2795-\u2797\u27b0\u27bf\u2b1b\u2b1c\u2b50\u2b55\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7a3"
+    r"\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\U00017000-\U00018d08"
+    r"\U0001b000-\U0001b2fb\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f7e0-\U0001f7eb"
+    r"\U0001f90c-\U0001f9ff\U0001fa70-\U0001faff\U00020000-\U0003ffff]"
+)
+
+
+def _without_remains(line: re.Match[str]) -> str:
+    """The last text of an overwritten line. An earlier text of which something would stay visible
+    behind the next keeps a line of its own above it, the last three of these: `pears,5` over
+    `apples,33` is no `pears,533`, which no program wrote. Upholds REQ-BASH-008.2."""
+    # A NUL stands in the second column of a wide character.
+    texts = re.findall("[^\r]+", re.sub(_WIDE, "\\g<0>\0", line[0]))
+    above = [old for old, new in zip(texts, texts[1:]) if old.rstrip()[len(new) :]]
+    return "\n".join(above[-3:] + texts[-1:]).replace("\0", "")
 
 
 def _entered(rows: list[str | io.StringIO], row: int) -> io.StringIO:
@@ -2229,11 +2584,13 @@ def render(text: str) -> str:
     >>> render("10%\\r 50%\\r100%\\n\\x1b[31mred\\x1b[0m")
     '100%\\nred'
     """
-    return text if re.search(_CONTROL, text) is None else _draw(_only_moves(text))
+    if re.search(_CONTROL, text) is None:
+        return text
+    return _draw(re.sub(_OVERWRITTEN, _without_remains, _only_moves(text)))
 
 
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # CSI, OSC
-_DROPPED_CONTROLS = dict.fromkeys(code for code in range(0x20) if chr(code) not in "\t\n\r")
+_CONTROLS = r"|[\x00-\x08\x0b\x0c\x0e-\x1f]"  # all but tab, newline and carriage return
 
 
 def sanitise(text: str) -> str:
@@ -2243,7 +2600,7 @@ def sanitise(text: str) -> str:
     >>> sanitise("\\x1b[31mred\\x1b[0m\\r\\n10%\\r20%\\x07")
     'red\\n10%\\r20%'
     """
-    return re.sub(_SEQUENCE, "", text).translate(_DROPPED_CONTROLS).replace("\r\n", "\n")
+    return re.sub(_SEQUENCE + _CONTROLS, "", text).replace("\r\n", "\n")
 
 
 def without_nul(text: str) -> str:
@@ -2395,13 +2752,14 @@ def bytes_of_head(profile: Profile) -> tuple[int, int]:
 
 
 def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
-    """The outcome with the texts of its streams. Upholds REQ-BASH-002.4 and 024.3."""
+    """The outcome with the streams that are shown, and their texts. Upholds REQ-BASH-002.4 and
+    024.3."""
     streams = outcome.raw
     if outcome.status == "running":  # the output of a background command is in its file
         streams = [without_unfinished(stream) for stream in streams if outcome.kept]
     texts = [profile.truncation.fit(stream, profile) for stream in streams]
     stdout, stderr, *_ = *texts, NO_STREAM, NO_STREAM
-    return outcome._replace(stdout=stdout, stderr=stderr)
+    return outcome._replace(stdout=stdout, stderr=stderr, raw=streams)
 
 
 def describe_code(outcome: Outcome) -> str:
@@ -2455,7 +2813,7 @@ def job_lines(outcome: Outcome) -> list[str]:
 def ended_note(path: str, outcome: Outcome) -> str:
     """The note with which the next answer of a tool tells that a job has ended. Upholds
     REQ-BASH-027.1."""
-    how = describe_end(outcome._asdict(), "")
+    how = describe_end(outcome, "")
     if outcome.status != "timed_out":
         passed_s = outcome.duration_s
         how += " after " + format_seconds(round(passed_s, 1 if passed_s < 1 else 0))
@@ -2477,10 +2835,12 @@ def note_lines(outcome: Outcome) -> list[str]:
 
 def format_brackets(outcome: Outcome, profile: Profile) -> str:
     """The answer as bracketed lines around the output: what happened, notes, what was cut, the
-    output, where the rest is. Upholds REQ-BASH-001.4, 001.6, 002.7 and 007.3."""
+    output, where the rest is. Upholds REQ-BASH-001.4, 001.6, 002.7, 003.22 and 007.3."""
     text = outcome.stdout.text
     if outcome.stderr.text:  # a host has asked for separate streams
         text = with_newline(text) + outcome.stderr.text
+    for captured in outcome.raw:
+        text += captured.note
     status = status_line(outcome)
     lines = [status] if status else []
     has_modes = "mode" in profile.parameters
@@ -2640,11 +3000,15 @@ def code_details(outcome: Outcome) -> Fields:
 def present(outcome: Outcome, profile: Profile) -> Result:
     """The outcome in the words of a profile. No text is empty or blank: interfaces of models
     refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
-    REQ-BASH-007.1, 024.2, 024.4 and 024.5."""
+    REQ-BASH-007.1, 024.2, 024.4, 024.5 and 026.11."""
     text = profile.format.write(outcome, profile)
     if not text.strip():
         text = with_newline(text) + NO_OUTPUT + "\n"
     failed = outcome.status not in ("exited", "running")
+    streams = [
+        stream.head + stream.tail if is_whole(stream) else None for stream in outcome.raw
+    ]
+    stdout_bytes, stderr_bytes, *_ = *streams, *2 * [b"" if streams else None]
     return Result(
         text=text,
         is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
@@ -2655,6 +3019,8 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         notes=tuple(outcome.notes),
         leftovers=tuple(outcome.leftovers),
         details=profile.format.details(outcome),
+        stdout_bytes=stdout_bytes,
+        stderr_bytes=stderr_bytes,
         **{name: getattr(outcome, name) for name in FACTS},
     )
 
@@ -2778,9 +3144,9 @@ class Profile:
     file_prefix       how the names of output files begin
     own_folder        False: output files stand directly in the folder for temporary files
 
-    A row can be copied, pickled, hashed and made a dict. Raises ValueError for numbers that no command could keep to, for a limit on the output that the
-    truncation does not use, for jobs that the format cannot tell of, and for parameters that no
-    call reads.
+    A row can be copied, pickled, hashed and made a dict. Raises ValueError for numbers that no
+    command could keep to, for a limit on the output that the truncation does not use, for jobs that
+    the format cannot tell of, and for parameters that no call reads.
     """
 
     name: str
@@ -3004,9 +3370,13 @@ def _mode(name: str, limit_s: float) -> str:
     return "%s (%s timeout)" % (name, limit)
 
 
+def _modes_of(text: str) -> set[str]:
+    return set(re.findall('mode="([a-z]+)"', text))
+
+
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
-    Upholds REQ-BASH-006.1, 006.2, 006.3, 006.7, 006.8, 006.9, 006.11, 006.12 and 028.9."""
+    Upholds REQ-BASH-006.1, 006.2, 006.3, 006.7, 006.8, 006.9, 006.11, 006.12, 006.14 and 028.9."""
     modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
@@ -3022,9 +3392,9 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
         arguments["required"] = list(profile.required)
     arguments.update(properties=properties, additionalProperties=False)
     text = profile.description
-    if "mode" not in properties:  # a host has taken it out: nothing is said of modes
-        parts = text.split("\n\n")
-        text = "\n\n".join(part for part in parts if 'mode="' not in part)
+    # Of modes that the row lacks, or that a host has taken out, nothing is said.
+    there = set(profile.timeouts_s if "mode" in properties else ())
+    text = "\n\n".join(part for part in text.split("\n\n") if _modes_of(part) <= there)
     told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
     if style == "anthropic":
         return {**told, "input_schema": arguments}
@@ -3153,8 +3523,8 @@ def _schemas(profile: Profile) -> dict[str, Mapping[str, Any]]:
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
-    """What a model sent, as a request; or why not: the key, and what is allowed. Null, and a false
-    `restart`, count as not given. Upholds REQ-BASH-006.2, 006.4, 006.5, 012.3, 021.1 and 028.7."""
+    """What a model sent, as a request, or why not. Null and a false `restart` were not given.
+    Upholds REQ-BASH-006.2, 006.4, 006.5, 012.3, 021.1 and 028.7."""
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = load_json(arguments)
@@ -3167,8 +3537,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     known = _schemas(profile)
     unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
-        allowed = join_names(profile.parameters)
-        return _wrong("unknown key %s; allowed: %s" % (unknown, allowed))
+        return _wrong("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
     meant = {key: _meant(key, value, known[key]) for key, value in arguments.items()}
     given = {key: value for key, value in meant.items() if value is not None}
     background = given.get("run_in_background")
@@ -3193,6 +3562,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         if not -(2**31) < given[verb] < 2**31:
             return _wrong('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
+    if background and "mode" not in known:
+        return _wrong('"run_in_background" cannot be true here')
     if background and ("mode" in given or mode not in profile.timeouts_s):
         return _wrong('"run_in_background" needs a mode "background", and no "mode" beside it')
     lone = re.search("[\ud800-\udfff]", given["command"])
@@ -3222,92 +3593,190 @@ def _refusal(request: Request, deny: Sequence[str], confirm: Confirm | None) -> 
     raise TypeError("confirm must return True or False, got %s" % type(answer).__name__)
 
 
+# What makes a variable secret: the first of these rules that finds its pattern decides, and a
+# variable that none finds passes. A pattern is looked for in the value, in the pair NAME=value, or
+# in the words of the name, as in _AWS_SECRET_KEY_: each word stands between `_`, so that KEY is one
+# of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT. SPEC.md has an example of
+# each rule. Of a value's pattern each alternative takes a time that grows in proportion to the
+# value: what repeats without a bound stops at the text that could begin the same alternative
+# again, or stands behind a lookbehind.
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
-_NUMBER = r"(?:[+-]?[0-9]+(?:\.[0-9]+)?)?"
-# Each alternative takes a time that grows in proportion to the value: what repeats without a bound
-# stops at the text that could begin the same alternative again, or stands behind a lookbehind.
-_SECRET_VALUE = (
-    r"(?a)://[^\s/?#@:\[]*:"  # a URL with a password;
-    r'(?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@'  # host:80/a@b has none
-    r"|https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@"  # a token as the user
-    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY"
-    r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)="  # $NAME is none
-    r"(?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})"
-    r"|(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)="  # of a JVM
-    r"(?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)"
-    r"|(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})"
-    r"|(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})"
-    r"|(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})"
-    r'|(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})'  # in JSON
-    r"|(?i:\b_(?:authToken|auth|password)=[^\s$]{8})"  # of npm
-    r"|^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\("  # of Go
-    r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"  # signed URLs
-    r"|hooks\.slack\.com/(?:services|workflows|triggers)/T"
-    r"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]"
-    r"|office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]"
-    r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}"  # known tokens
-    r"|gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}"
-    r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}"
-    r"|xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}"
-    r"|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}"
-    r"|dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}"
-    r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"
-    r"|(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}"
-    r"|(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}"
-    r"|(?:bot)?[0-9]{8,10}:AA[\w-]{33})"
+SECRET_RULES = (
+    (
+        "value",
+        r"(?a)://[^\s/?#@:\[]*:"  # a URL with a password;
+        r'(?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@'  # host:80/a@b has none
+        r"|https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@"  # a token as the user
+        r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY"
+        r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)="  # $NAME is none
+        r"(?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})"
+        r"|(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)="  # of a JVM
+        r"(?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)"
+        r"|(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})"
+        r"|(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})"
+        r"|(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})"
+        r'|(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})'  # in JSON
+        r"|(?i:\b_(?:authToken|auth|password)=[^\s$]{8})"  # of npm
+        r"|^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\("  # of Go
+        r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"  # signed URLs
+        r"|hooks\.slack\.com/(?:services|workflows|triggers)/T"
+        r"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]"
+        r"|office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]"
+        r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}"  # known tokens
+        r"|gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}"
+        r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}"
+        r"|xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}"
+        r"|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}"
+        r"|dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}"
+        r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"
+        r"|(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}"
+        r"|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}"
+        r"|(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}"
+        r"|(?:bot)?[0-9]{8,10}:AA[\w-]{33})",
+        True,
+    ),
+    # Bundler: a host's user:password.
+    ("pair", r"(?a)\ABUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+\Z", True),
+    # What a setting says, whatever its name is: a password that reads like this passes too. Then
+    # names of paths, all three; of git's settings; and of functions.
+    (
+        "pair",
+        r"\A[^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?"
+        r"|true|false|yes|no|on|off|enabled|disabled|none|null|auto|always|never|optional|required"
+        r"|basic|bearer|digest|negotiate|ntlm|oauth2|oidc|saml|kerberos|gssapi|ldap|pam|jwt"
+        r"|trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256)\Z"
+        r"|\A(?:PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS|GIT_CONFIG_KEY_[0-9]+"
+        r"|BASH_FUNC_[^=]+(?:%%|\(\)))=",
+        False,
+    ),
+    # A last word that says where a secret is, who made it or for how long, not what it is.
+    (
+        "words",
+        r"_(?:FILE|PATH|DIR|DIRECTORY|SOCK|NAME|URL|URI|ENDPOINT|ISSUER|PROVIDER|PREFIX|ARN|REGION"
+        r"|EXPIRES|EXPIRY|TTL|EXPIRES_IN)_\Z|\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z",
+        False,
+    ),
+    # Not a program that asks for a password, nor three other things.
+    (
+        "words",
+        r"_(?!(?:ASK|BY|COM|MULTI)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PASS|PWD|PW"
+        r"|SECRET|TOKEN|CREDENTIAL|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER|PRIVATE|PRIV|SECRET|SIGNING"
+        r"|SSH)KEY)S?_",
+        True,
+    ),
+    # A path, or a URL that holds no secret. No part of a path is as a key, and the path is not one
+    # in base64 that begins with `/`: without `._~-` its parts are words as people write them. Of
+    # keys of 24 characters one in two billion looks like that.
+    (
+        "value",
+        r"(?a)\A(?=.*[._~-]|(?:/[A-Z]?[a-z]*\d*)+\Z)[.~]?"
+        r"(?:/(?!(?=[^/]{21})(?=[^/]*\d)[^/]*[A-Z])[\w.-]*)+\Z"
+        r"|(?i:\Ahttps?://[^\s/?#@]+)(?:/(?!(?=[^/]{16})[^/]*\d)[^\s/?#]*)*\Z",
+        False,
+    ),
+    (
+        "words",
+        r"(?s)_(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_"
+        r"|\A(?!.*_PUB(?:LIC)?_).*_KEYS?_",
+        True,
+    ),
 )
-# Bundler: a host's user:password.
-_SECRET_PAIR = r"(?a)BUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+"
+# Variables that only work together are withheld together: git refuses every command if
+# GIT_CONFIG_COUNT promises a pair that is missing. Their values may be secret, their names not.
+ENV_GROUPS = (
+    "GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)",
+    "AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN)",
+)
+# A client that lacks one of these connects to the public server instead, without an error message.
+_REMOTE_NAME = r"(?i)(?:PROXY|INDEX|INDEX_URL|REGISTRY)\Z"
+# What a program says that lacks a password or a token, or was refused for one. Bare words such as
+# `denied`, `token` or `401` are none: files, parsers and tests say them too.
+_UNAUTHENTICATED = (
+    r"(?ai)\bAuthentication failed|could not read (?:Username|Password)"
+    r"|Permission denied \(publickey|\bAccess denied for user|\bUnauthorized"
+    r"|\b40[13]\b[^\n]{0,40}\bForbidden|(?-i:(?<!file\.)\bAccessDenied|\bNOAUTH\b)"
+    r"|\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth[a-z]*|api"
+    r"|bearer|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b"
+    r"|\bUnable to locate credentials|\bnot logged in"
+)
+# Colours that are forced where no terminal is, by any program's variable.
+_FORCED_COLOUR = (
+    r"(?i)(?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?"
+    r"(?:(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)"
+    r"|(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))"
+)
+# A helper that answers git by itself, and opens no dialog.
+_OWN_ASKPASS = (
+    r"(?s)GIT_ASKPASS=(?!(?:.*/)?(?:[^/]*ssh-askpass[^/]*|ksshaskpass|git-gui--askpass)\Z).+"
+)
+# What a frozen program's loader sets for itself, and where it keeps what was set before:
+# pyinstaller.org, "LD_LIBRARY_PATH / LIBPATH considerations".
+_OF_FROZEN = (
+    r"\A(?:(LD_LIBRARY_PATH|DYLD_\w+|LIBPATH)_ORIG"
+    r"|LD_LIBRARY_PATH|DYLD_\w+|LIBPATH|_PYI_\w+|_MEIPASS2)\Z"
+)
 
 
 def looks_secret(name: str, value: str) -> bool:
     """True for a variable whose value has a secret's shape, or whose name says that it is secret,
-    word by word, where the value is no plain setting.
+    word by word, where the value is no plain setting. Upholds REQ-BASH-004.12.
 
     >>> looks_secret("MY_API_KEY", "x"), looks_secret("URL", "db://me:pw@host/")
     (True, True)
     >>> looks_secret("KEYBOARD_LAYOUT", "us"), looks_secret("MAX_TOKENS", "4096")
     (False, False)
     """
-    if re.search(_SECRET_VALUE, value) or re.fullmatch(_SECRET_PAIR, name + "=" + value):
-        return True
-    if value.lower() in PLAIN_VALUES or re.fullmatch(_NUMBER, value):
-        return False
-    if name in PLAIN_NAMES or re.fullmatch(ENV_GROUP + r"|BASH_FUNC_.+(?:%%|\(\))", name):
-        return False
-    words = [word.upper() for word in (*name.split("_"), *re.findall(_NAME_WORD, name))]
-    if words[-1] in LOCATION_WORDS:
-        return False
-    telling = set(words) - PLAIN_WORDS
-    if "PUBLIC" in words or "PUB" in words:
-        telling -= {"KEY", "KEYS"}
-    if name.startswith("PW_"):  # Playwright
-        telling -= {"PW"}
-    return any(word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling)
+    own = name.removeprefix("PW_")  # Playwright
+    words = "_".join(("", *own.split("_"), *re.findall(_NAME_WORD, own), ""))
+    seen = {"value": value, "pair": name + "=" + value, "words": words.upper()}
+    for where, pattern, is_secret in SECRET_RULES:
+        if re.search(pattern, seen[where]):
+            return is_secret
+    return False
+
+
+def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a frozen program as it was before its loader changed it. Upholds
+    REQ-BASH-014.12."""
+    env = {re.sub(_OF_FROZEN, r"\1", name): value for name, value in environ.items()}
+    env.pop("", None)
+    return env
 
 
 def scrub_env(
     environ: Mapping[str, str], keep: Sequence[str] = (), drop: Sequence[str] = ()
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The environment without secrets and without what would switch the shell itself, with the
-    non-interactive defaults over what is there; and the names that were withheld, each with why.
+    """The environment without secrets, forced colours and what would switch the shell itself, with
+    the non-interactive defaults over what is there; and the withheld names, each with why.
 
     `keep` and `drop` are names, or globs of names: of variables that pass although they look
-    secret, and of those that are withheld whatever they look like. A group of which one variable is
-    withheld is withheld whole. Upholds REQ-BASH-004.2, 004.3, 004.8, 004.10, 014.1, 014.2, 014.3
-    and 014.4."""
+    secret, and of those that are withheld whatever they look like. A name in `keep`, other than a
+    glob, passes also where a default or a forced colour stands. A group of which one variable is
+    withheld is withheld whole. Upholds REQ-BASH-004.2, 004.3, 004.8, 004.10, 004.11, 014.1, 014.2,
+    014.3, 014.4, 014.9 and 014.11."""
     kept, chosen = (
         {name for glob in globs for name in fnmatch.filter(environ, glob)}
         for globs in (keep, drop)
     )
     secret = {name for name, value in environ.items() if looks_secret(name, value)}
     withheld = secret - kept - DROPPED_NAMES | chosen
-    group = {name for name in environ if re.fullmatch(ENV_GROUP, name)}
-    if group & withheld:
-        withheld |= group
-    kept_out = DROPPED_NAMES | withheld
-    env = {name: value for name, value in environ.items() if name not in kept_out}
-    env.update(NON_INTERACTIVE)
+    for pattern in ENV_GROUPS:
+        group = {name for name in environ if re.fullmatch(pattern, name)}
+        if group & withheld:
+            withheld |= group
+    env = {
+        name: value
+        for name, value in environ.items()
+        if name not in DROPPED_NAMES | withheld
+        and (name in keep or not re.fullmatch(_FORCED_COLOUR, name + "=" + value))
+    }
+    stays = {
+        name
+        for name in env
+        if name in keep or re.fullmatch(_OWN_ASKPASS, name + "=" + env[name])
+    }
+    for name in NON_INTERACTIVE.keys() - stays:
+        env[name] = NON_INTERACTIVE[name]
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
     return env, {name: "" if name in chosen else LOOKS_SECRET for name in sorted(withheld)}
@@ -3317,17 +3786,16 @@ def withheld_notes(
     untold: dict[str, str], passed: Container[str], outcome: Outcome
 ) -> list[str]:
     """The notes on withheld variables that this answer has to tell, at most NAMES_TOLD, which are
-    taken out of `untold`: proxies and package indexes, and what the command names, or the output
-    that is shown of a command that failed. `passed`: names that came with the call. Upholds
-    REQ-BASH-014.6 and 014.8."""
-    texts = [outcome.command]
-    if outcome.exit_code:
-        texts += [outcome.stdout.text, outcome.stderr.text]
-    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    taken out of `untold`: proxies and package indexes, what the command names, or the output that
+    is shown of a command that failed; and all, where that output speaks of authentication.
+    `passed`: names that came with the call. Upholds REQ-BASH-014.6, 014.8 and 014.10."""
+    output = outcome.stdout.text + "\n" + outcome.stderr.text if outcome.exit_code else ""
+    words = set(re.findall(r"\w+", outcome.command + "\n" + output))
+    tells_all = re.search(_UNAUTHENTICATED, output)
     told = [
         name
         for name in tuple(untold)
-        if name not in passed and (name in words or name.upper().endswith(REMOTE_ENDINGS))
+        if name not in passed and (tells_all or name in words or re.search(_REMOTE_NAME, name))
     ]
     reasons: dict[str, list[str]] = {}
     for name in told[:NAMES_TOLD]:
@@ -3362,13 +3830,12 @@ def tool_env(
     which the file of BASH_ENV could read. Raises ValueError. Upholds REQ-BASH-014.5 and
     026.10."""
     check_env(added)
-    withheld: dict[str, str] = {}
     if base is None:
         env, withheld = scrub_env(own, keep, drop + ("BASH_ENV",) * has_prefix)
     else:
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
         check_env(base)
-        env = {**NON_INTERACTIVE, **base}
+        env, withheld = {**NON_INTERACTIVE, **base}, {}
     withheld = {name: why for name, why in withheld.items() if name not in added}
     return {**env, **added}, withheld
 
@@ -3381,27 +3848,24 @@ _EXPORTED = (
     rb"(?ms)^\w+ (?:-\w+ )?([^\s=]+)="
     rb"""(?:"([^"\\]*(?:\\.[^"\\]*)*)"|\$'([^'\\]*(?:\\.[^'\\]*)*)')$"""
 )
-_ESCAPED = bytes.maketrans(b"abEfnrtv", b"\a\b\x1b\f\n\r\t\v")
 
 
 def _unquoted(line: re.Match[bytes]) -> bytes:
     """The value in a line of `export -p`."""
     if line[3] is None:
         return re.sub(rb"(?s)[\\\1](.)", rb"\1", line[2])
-    return re.sub(
-        rb"(?s)\\([0-7]{3}|.)",
-        lambda found: (
-            bytes([int(found[1], 8)]) if found[1].isdigit() else found[1].translate(_ESCAPED)
-        ),
-        line[3],
-    )
+    return codecs.escape_decode(re.sub(rb"(?<!\\)((?:\\\\)*)\\E", rb"\1\\033", line[3]))[0]
 
 
-def next_start(carried: bytes, first: Mapping[bytes, bytes]) -> Start | None:
+def next_start(
+    carried: bytes, first: Mapping[bytes, bytes], most: int
+) -> tuple[Start, list[bytes]] | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
-    `export -p`, NUL, the directory, a newline, NUL. None where the shell did not write all of
-    it. The first environment decides on NOT_CARRIED, and on names that are no identifiers: bash
-    passes these on, and does not list them. Upholds REQ-BASH-028.1, 028.3 and 028.11."""
+    `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that execve(2)
+    would refuse, the largest, which are left out. `most`: of what it takes, as sysconf(3) has it.
+    None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
+    on names that are no identifiers: bash passes these on, and does not list them. Upholds
+    REQ-BASH-028.1, 028.3, 028.11 and 028.13."""
     lines, *rest = carried.split(b"\0")
     if len(rest) != 2 or rest[1]:
         return None
@@ -3410,18 +3874,16 @@ def next_start(carried: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     for name, value in first.items():
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
-    return Start(rest[0][:-1], env, carried)
-
-
-# The fields of a record, by their type.
-_RECORD_FIELDS: dict[Any, str] = {
-    int: "pid total_bytes at",
-    (int, float): "created duration_s limit_s",
-    str: "command status reason",
-    list: "supervisor notes",
-    (int, type(None)): "exit_code",
-    (str, type(None)): "signal error",
-}
+    # musl tells less than Linux takes. VARIABLE_BYTES are left for the arguments of programs. A
+    # size is that of the string, with `=` and NUL; a pointer goes with it.
+    room = min(max(most, 2 * VARIABLE_BYTES), EXEC_BYTES) - VARIABLE_BYTES
+    left_out = []
+    for size, name in sorted((len(name) + len(env[name]) + 2, name) for name in env):
+        room -= size + 8
+        if room < 0 or size > VARIABLE_BYTES:
+            del env[name]
+            left_out.append(name)
+    return Start(rest[0][:-1], env, carried), left_out
 
 
 def job_record(said: object) -> Outcome | None:
@@ -3430,7 +3892,7 @@ def job_record(said: object) -> Outcome | None:
     if not isinstance(said, dict):
         return None
     known: Fields = {}
-    for wanted, names in _RECORD_FIELDS.items():
+    for wanted, names in RECORD_FIELDS.items():
         for name in names.split():
             known[name] = said.get(name)
             if not isinstance(known[name], wanted):
@@ -3567,6 +4029,15 @@ def _has_ended(end: socket.socket) -> bool:
         return True
 
 
+def _tries(stops_wanted: StopCount) -> Iterator[None]:
+    """Waits between two tries to send something; ends after ACCEPT_S, and where a stop is asked
+    for."""
+    begun_s = monotonic()
+    while not stops_wanted() and monotonic() < begun_s + ACCEPT_S:
+        yield
+        time.sleep(_pause_s(begun_s))
+
+
 class HostEnd(Channel):
     """The host's end of the socket to one supervisor."""
 
@@ -3574,10 +4045,11 @@ class HostEnd(Channel):
         super().__init__(end)
         self.supervisor_pid = 0  # once its first message has come
         self.sent_env: object = None  # the mapping that was sent last: it is not sent again
+        self.stops_sent = 0  # the count that the supervisor knows of
         self._messages: deque[tuple[Any, ...]] = deque()
 
-    def wait_for(self, to_read: bool, until: float) -> bool:
-        """True as soon as the socket can be read, or else written; False after this moment.
+    def wait(self, until: float) -> bool:
+        """True as soon as the socket can be read; False after this moment.
         `select.poll` needs no descriptor, and is looked up now: gevent replaces it, eventlet takes
         it away, also after this module was imported. Raises LineLost."""
         fd = self.socket.fileno()
@@ -3585,28 +4057,33 @@ class HostEnd(Channel):
             raise LineLost
         wait_s = min(max(0.0, until - monotonic()), 1e6)
         if not hasattr(select, "poll"):
-            return any(select.select([fd] * to_read, [fd] * (not to_read), [], wait_s))
+            return any(select.select([fd], [], [], wait_s))
         poller = select.poll()
-        poller.register(fd, select.POLLIN if to_read else select.POLLOUT)
+        poller.register(fd, select.POLLIN)
         return bool(poller.poll(1000 * wait_s))
 
-    def ask(self, request: Fields, fds: Sequence[int]) -> None:
-        """Sends the whole request. Raises NotRun where it was not read in time."""
-        until = monotonic() + ACCEPT_S
-        self.unsent += pack(request)
+    def ask(self, plan: Plan, fds: Sequence[int], stops_wanted: StopCount) -> None:
+        """Sends the whole request. Raises NotRun where it was not read in time, or before a
+        stop."""
+        is_known = self.sent_env is plan.env
+        self.sent_env = plan.env
+        self.unsent += pack(("run", *(plan._replace(env=None) if is_known else plan)))
         with suppress(OSError):
             if fds:
                 del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
-            self.flush()
-            while self.unsent and self.wait_for(False, until):
+            for _ in _tries(stops_wanted):
                 self.flush()
-        if self.unsent:
-            raise NotRun("no supervisor answered")
+                if not self.unsent:
+                    return
+        raise NotRun("no supervisor answered")
 
-    def send_stops(self, count: int) -> None:
-        """Sends how often a stop was asked for, from any thread: in one piece, or not at all."""
+    def send_stops(self, count: int, leaves: bool = False) -> None:
+        """Sends how often a stop was asked for, from any thread: in one piece, or not at all.
+        `leaves`: and that nobody will read an answer, in the same piece, so that the supervisor
+        does not report in between."""
+        self.stops_sent = count
         with suppress(OSError):
-            self.socket.send(pack(count))
+            self.socket.send(pack(("stop", count)) + (pack(("leave",)) if leaves else b""))
 
     def shut(self) -> None:
         """Says that the host has left; what comes can still be read."""
@@ -3618,7 +4095,7 @@ class HostEnd(Channel):
         NotRun where the other end was closed before all was read there, when Linux resets the
         connection, and where a new supervisor has said nothing."""
         while not self._messages:
-            if not self.wait_for(True, until):
+            if not self.wait(until):
                 return None
             try:
                 messages = self.receive()
@@ -3657,6 +4134,7 @@ class Engine:
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[HostEnd] = []
         self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self.live: set[Exchange] = set()  # that are not over
 
     def _socketpair(self) -> tuple[socket.socket, socket.socket]:
         ours, theirs = map(_above_standard, socket.socketpair())
@@ -3664,28 +4142,34 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self) -> HostEnd:
-        """A line to an idle supervisor, or to a new one. Raises OSError, also where the fork server
-        does not take the request."""
-        with self.lock:
-            user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
-            ids = user, self.confinement
-            if ids != self._ids:
-                self.give_up()
-            while self._idle:  # after a change of user all of these are closed
-                line = self._idle.pop()  # the latest first, so that the others end
-                if ids == self._ids and not _has_ended(line.socket):
-                    return line
-                line.socket.close()
-            self._ids = ids
-            if self._control is None or _has_ended(self._control):
-                self.give_up()
-                self._control = self._start_server()
-                self._control.setblocking(False)  # gevent's recv waits even with MSG_DONTWAIT
-            ours, theirs = self._socketpair()
-            with theirs:  # the fork server does not reply: the supervisor will say `hello`
-                socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
-            return HostEnd(ours)
+    def borrow(self, stops_wanted: StopCount) -> HostEnd:
+        """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
+        is full (278 requests), but not under the lock, which a fork takes. Raises OSError, NotRun.
+        Upholds REQ-BASH-015.6."""
+        for _ in _tries(stops_wanted):
+            with self.lock:
+                user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
+                ids = user, self.confinement
+                if ids != self._ids:
+                    self.give_up()
+                while self._idle:  # after a change of user all of these are closed
+                    line = self._idle.pop()  # the latest first, so that the others end
+                    if ids == self._ids and not _has_ended(line.socket):
+                        return line
+                    line.socket.close()
+                self._ids = ids
+                if self._control is None or _has_ended(self._control):
+                    self.give_up()
+                    self._control = self._start_server()
+                    # gevent's recv waits even with MSG_DONTWAIT.
+                    self._control.setblocking(False)
+                ours, theirs = self._socketpair()
+                # The fork server does not reply: the supervisor will say `hello`.
+                with theirs, suppress(BlockingIOError):
+                    socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
+                    return HostEnd(ours)
+                ours.close()
+        raise NotRun("the fork server does not take the request")
 
     def _start_server(self) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
@@ -3699,6 +4183,15 @@ class Engine:
         with theirs:
             _fork_directly(theirs.fileno())
         return ours
+
+    def share_of_pipes(self, background: bool) -> int:
+        """The size of a command's pipe in bytes; 0: as it is. All together, with two pipes each,
+        these take less than the 64 MiB that a user has (pipe(7)). Past them another program's new
+        pipe has 8 KiB."""
+        count = len(self.live)
+        if count <= LARGE_PIPES and not background:
+            return LARGE_PIPE_BYTES
+        return MEDIUM_PIPE_BYTES if count <= LARGE_PIPES + MEDIUM_PIPES else 0
 
     def give_up(self) -> None:
         """Lets go of a fork server that has ended or brings no supervisors: the next call starts
@@ -3736,16 +4229,7 @@ os.register_at_fork(
 
 # -- One command, as its caller sees it
 #
-# Exchange sends the request and waits for the answer; Cancel, of any thread, asks it to stop. An
-# exchange is in one of four states:
-#
-#   not sent   `_is_sent` is False. A stop: the answer is `cancelled`.
-#   sent       The caller waits. A stop is sent. A supervisor that says nothing until `_gives_up_s`
-#              hangs: its line is closed.
-#   goes on    The answer was `running`, or something is left and the tool is ephemeral. The line
-#              stays, and the monitor thread of a job waits for the end. `BashTool.close` stops a
-#              command that was kept after its limit, and shuts the line of what is ephemeral.
-#   over       `_line` was given back to the engine, or closed, and is None.
+# Exchange sends the request and waits for the answer; Cancel, of any thread, asks it to stop.
 
 
 class Cancel(Live):
@@ -3783,14 +4267,24 @@ class Exchange:
     """One command as the host sees it: a request, and the messages of its supervisor. The caller's
     thread waits for the answer, the monitor thread of a job for the end. Each of its tokens, in any
     thread, may ask for a stop: that of the call, and that of the tool's `close`. An answer is an
-    outcome without texts: its status is `running` where the command goes on as a job."""
+    outcome without texts: its status is `running` where the command goes on as a job.
 
+    | state   | what it is                         | next state: because                     |
+    | new     | nothing was sent, or a part; after | sent: the whole request was sent        |
+    |         | a stop the answer is `cancelled`   | over: nothing was run                   |
+    | sent    | the caller waits; a stop is sent   | new: it was not read, so another        |
+    |         |                                    | supervisor is asked                     |
+    |         |                                    | goes on: the answer was `running`, or   |
+    |         |                                    | an ephemeral tool left something        |
+    |         |                                    | over: it has ended, or hangs            |
+    | goes on | `close` stops what was kept, and   | over: it has ended                      |
+    |         | shuts the line of what is          |                                         |
+    |         | ephemeral                          |                                         |
+    | over    | the line was given back, or closed |                                         |
+    """
+
+    state = "new"
     _line: HostEnd | None = None  # to a supervisor that has the request, or a part of it
-    _is_sent = False  # the whole request was sent: a stop may follow
-    _ends_with_line = (
-        False  # its answer has come, and what goes on is ended by closing the line
-    )
-    _stops_sent = 0  # the count that the supervisor knows of
     _gives_up_s = inf  # the moment after which no message is expected
     _path: str | None = None  # of the output file, which an answer will name
 
@@ -3802,37 +4296,41 @@ class Exchange:
         # The longest that the ending of a command takes.
         self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
         self._owner = os.getpid()
-        self.waiter: int | None = threading.get_ident()  # the thread that waits for messages
+        self._waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
-    def _stops_wanted(self) -> int:
+    def _ends_with_line(self) -> bool:
+        """True for what goes on and is ended by closing the line."""
+        return self.state == "goes on" and self._plan.ephemeral
+
+    def _count_stops(self) -> int:
         return sum(token.count for token in self._tokens)
 
     def send_stops(self) -> None:
         """Sends how often a stop was asked for, from any thread. Two threads may send the same
         count: it is a count, so that the supervisor does not take it for two stops."""
-        line, wanted = self._line, self._stops_wanted()
-        if line is not None and self._is_sent and self._stops_sent < wanted:
-            self._stops_sent = wanted
+        line, wanted = self._line, self._count_stops()
+        if line is not None and self.state != "new" and line.stops_sent < wanted:
             self._gives_up_s = min(self._gives_up_s, monotonic() + self._ending_s)
-            if self._ends_with_line:
+            if self._ends_with_line():
                 line.shut()
             else:
                 line.send_stops(wanted)
 
-    def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
+    def perform(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """How the command ended, or that it goes on. The caller answers an exception of this by
         `abandon`."""
         for token in self._tokens:
             token._exchanges.append(self)
-        goes_on = False
+        answer = None
+        _engine.live.add(self)
         try:
-            answer = self._run(on_live, stdin)
-            goes_on = answer.kept or self._ends_with_line
+            answer = self._try_supervisors(on_live, stdin)
             if answer.status != "running":
-                self.waiter = None
+                self._waiter = None
             return answer
         finally:
             # After the call `close` may stop what ends with this process, and nothing else may.
+            goes_on = answer is not None and (answer.kept or self._ends_with_line())
             self.obey((self._closing,) if goes_on else ())
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
@@ -3848,59 +4346,57 @@ class Exchange:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
         closed it. Upholds REQ-BASH-029.3."""
         line = self._line
-        if self._ends_with_line and self.waiter is None and line and _has_ended(line.socket):
+        is_idle = self._ends_with_line() and self._waiter is None
+        if is_idle and line is not None and _has_ended(line.socket):
             self.receive_end()
 
-    def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
+    def _try_supervisors(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
         another supervisor is asked. The fork server ends what a killed supervisor leaves.
         Upholds REQ-BASH-007.5 and 015.4."""
         why = ""
         for _ in range(REQUESTS_MOST):
-            if self._stops_wanted():
+            if self._count_stops():
                 return Outcome("cancelled")
             try:
                 self._request(stdin)
-                return self.next_answer(on_live)
+                return self.receive(on_live)
             except SpawnError as problem:
                 return failed(*problem.args)
             except LineLost as problem:
+                line, why = self._line, str(problem)
                 # ECONNRESET may also mean that the supervisor had read the request, but not the
                 # stop that followed: then the command may have run.
-                if not isinstance(problem, NotRun) or self._stops_sent:
-                    self._give_back_or_close(False)
+                if not isinstance(problem, NotRun) or (line and line.stops_sent):
+                    self._let_go()
                     return failed("status_unknown", SUPERVISOR_KILLED)
-                why = str(problem)
-            if self._line is not None and not self._line.supervisor_pid:
+            if line is not None and not line.supervisor_pid:
                 _engine.give_up()
-            self._give_back_or_close(False)
-            self._is_sent = False
+            self._let_go("new")
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
     def _request(self, stdin: bytes | None) -> None:
         """Sends the request. Raises NotRun where it was not read, and where there is no
         supervisor; SpawnError. Upholds REQ-BASH-003.18."""
-        fields = dict(vars(self._plan))
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            line = self._line = _engine.borrow()
-            if line.sent_env is self._plan.env:
-                fields["env"] = None
-            line.sent_env = self._plan.env
-            line.ask(fields, fds)
+            self._line = _engine.borrow(self._count_stops)
+            pipe_bytes = _engine.share_of_pipes(self._plan.background)
+            plan = self._plan._replace(pipe_bytes=pipe_bytes)
+            self._line.ask(plan, fds, self._count_stops)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem, True))
         finally:
             _close(*fds)
-        self._is_sent = True
+        self.state = "sent"
         # When the command ends at the latest. A supervisor that has not answered by then hangs, say
         # in a system call on a file system that does not answer.
         self._gives_up_s = monotonic() + self._waits_s + self._ending_s
         self.send_stops()
 
-    def next_answer(self, on_live: OnLive | None = None) -> Outcome:
+    def receive(self, on_live: OnLive | None = None) -> Outcome:
         """The next answer: that the command goes on, or how it ended. Raises LineLost."""
-        self.waiter = threading.get_ident()
+        self._waiter = threading.get_ident()
         live = LiveText(on_live)
         while (line := self._line) is not None:
             until = self._gives_up_s
@@ -3917,7 +4413,7 @@ class Exchange:
             elif kind == "live":
                 live.take(*parts)
             elif kind == "failed":
-                self._give_back_or_close(True)
+                self._let_go(is_idle=True)
                 return failed(*parts)
             else:
                 answer = self._take_answer(*parts)
@@ -3925,28 +4421,32 @@ class Exchange:
                 return answer
         raise LineLost  # the command was given up in another thread
 
-    def _take_answer(self, facts: Fields, is_over: bool) -> Outcome:
-        self._path = os.fsdecode(facts["path"]) or None
-        facts.update(path=self._path, raw=[Captured(*stream) for stream in facts["raw"]])
-        is_job = facts["status"] == "running"
-        has_leftovers = facts["status"] == "exited" and not is_over
+    def _take_answer(
+        self, fields: Sequence[Any], streams: Sequence[Any], path: bytes, is_over: bool
+    ) -> Outcome:
+        self._path = os.fsdecode(path) or None
+        raw = [Captured(*stream) for stream in streams]
+        answer = Outcome(*fields)._replace(path=self._path, raw=raw)
+        is_job = answer.status == "running"
+        has_leftovers = answer.status == "exited" and not is_over
         if is_job:
-            facts.update(kept=not self._plan.background, limit_s=self._waits_s)
+            answer = answer._replace(kept=not self._plan.background, limit_s=self._waits_s)
         if is_job or (has_leftovers and self._plan.ephemeral):
-            # A stop that crossed the answer may have been ignored (Command.turn): so send it again.
-            self._gives_up_s, self._stops_sent = inf, 0
-            self._ends_with_line = self._plan.ephemeral
-            self.send_stops()
+            self._gives_up_s = inf
+            self.state = "goes on"
+            self.send_stops()  # one that has crossed the answer now shuts an ephemeral line
         else:
-            self._give_back_or_close(is_over)
-        return Outcome(**facts)
+            self._let_go(is_idle=is_over)
+        return answer
 
-    def _give_back_or_close(self, is_over: bool) -> None:
+    def _let_go(self, state: str = "over", is_idle: bool = False) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
         command: the supervisor could take the stop for one of that."""
-        line, self._line = self._line, None
+        line, self._line, self.state = self._line, None, state
+        if state == "over":
+            _engine.live.discard(self)
         if line is not None:
-            if is_over and not self._stops_wanted() and not self._stops_sent:
+            if is_idle and not self._count_stops() and not line.stops_sent:
                 _engine.give_back(line)
             else:
                 line.socket.close()
@@ -3955,55 +4455,65 @@ class Exchange:
         """The end of a command that goes on; None where its supervisor was killed, or where
         leftovers are gone."""
         try:
-            return self.next_answer()
+            return self.receive()
         except LineLost:
-            self._give_back_or_close(False)
+            self._let_go()
             return None
         finally:
-            self.waiter = None
+            self._waiter = None
             if self._line is None:  # else leftovers of the job are held
                 self.obey(())
+
+    def start_monitor(self, receive: Callable[[], None]) -> bool:
+        """Starts the thread that receives the end: a daemon thread, for which no program waits at
+        its exit. False if none can be started. Upholds REQ-BASH-027.3."""
+        try:
+            threading.Thread(target=receive, daemon=True).start()
+            return True
+        except RuntimeError:  # the job goes on all the same
+            self._waiter = None
+            return False
 
     def _give_up(self, line: HostEnd) -> Outcome:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
         the command. Raises NotRun for a supervisor that has never answered."""
         if not line.supervisor_pid:
             raise NotRun("no supervisor answered")
-        self._give_back_or_close(False)
+        self._let_go()
         note = NOTE_HANGS.format(pid=line.supervisor_pid)
         if self._plan.background:
             return failed("spawn_failed", note)
-        status: Status = "cancelled" if self._stops_sent else "timed_out"
+        status: Status = "cancelled" if line.stops_sent else "timed_out"
         return Outcome(status, limit_s=self._waits_s, notes=(note,))
 
     def wait_until_over(self) -> None:
         """Waits until the command is over, or is given up. Returns at once in a forked copy of the
         process, and in a signal handler that has interrupted the thread which waits for the
         command."""
-        if self.waiter is None:  # leftovers, or no monitor thread could be started
+        if self._waiter is None:  # leftovers, or no monitor thread could be started
             self.receive_end()
         begun_s = monotonic()
-        here = self._owner == os.getpid() and self.waiter != threading.get_ident()
+        here = self._owner == os.getpid() and self._waiter != threading.get_ident()
         # The thread that receives the end empties `_tokens`.
         while here and self._tokens and monotonic() < self._gives_up_s + HOST_SLACK_S:
             time.sleep(_pause_s(begun_s))
 
     def abandon(self) -> None:
-        """After an exception in the caller, or for a call that was withdrawn. Asks for a stop, by a
-        negative count, which says that the caller leaves, and shuts the line for writing, which
-        says the same where the request was sent in part. Waits until the supervisor closes the
-        line, when nothing of the command is left; a second exception meanwhile is raised at once.
-        What the supervisor says is not read: bytes that were received when the exception struck may
-        be lost. Removes the file that no answer will name. Upholds REQ-BASH-009.7 and 015.2."""
+        """After an exception in the caller, or for a call that was withdrawn: asks for a stop, says
+        that the caller leaves, and shuts the line for writing, which says the same where the
+        request was sent in part. Waits until the supervisor closes the line, when nothing of the
+        command is left; a second exception meanwhile is raised at once. What the supervisor says is
+        not read: bytes that were received when the exception struck may be lost. Removes the file
+        that no answer will name. Upholds REQ-BASH-009.7 and 015.2."""
         line, until = self._line, monotonic() + self._ending_s
         with suppress(LineLost, OSError):
             if line is not None:
-                if self._is_sent:
-                    line.send_stops(-1 - self._stops_sent)
+                if self.state != "new":
+                    line.send_stops(1 + line.stops_sent, leaves=True)
                 line.shut()
-                while line.wait_for(True, until) and line.socket.recv(READ_BYTES):
+                while line.wait(until) and line.socket.recv(READ_BYTES):
                     pass
-        self._give_back_or_close(False)
+        self._let_go()
         self.obey(())
         if self._path is not None:
             remove_files(self._path)
@@ -4029,16 +4539,22 @@ def _open_own(path: str) -> io.BufferedReader:
     return open(path, "rb")
 
 
-def read_record(output: str) -> tuple[Outcome | None, bool]:
+def read_record(output: str) -> tuple[Outcome | None, bool | None]:
     """What the record beside an output file says, None where that is no record; and whether the
-    supervisor of the job lives, which holds the lock of the file. Raises OSError."""
+    lock of the file is free, which the supervisor of the job holds while it lives. Raises
+    OSError."""
     with _open_own(record_of(output)) as file:
-        supervised = not _lock(file.fileno(), fcntl.LOCK_SH)
+        is_free = _lock(file.fileno(), fcntl.LOCK_SH)
         data = file.read(RECORD_CAP_BYTES)
     try:
-        return job_record(load_json(data)), supervised
+        return job_record(load_json(data)), is_free
     except ValueError:
-        return None, supervised
+        return None, is_free
+
+
+_NOTE = rb"\n\n\[background process .*\n"
+# What is no output, if the job has just ended: its note is written before its record is.
+_NOTE_AT_END = _NOTE + rb"?\Z"
 
 
 def _lost(outcome: Outcome) -> Outcome:
@@ -4109,17 +4625,21 @@ class Job(Live):
     def _supervised(self) -> bool:
         """True while the supervisor of the job lives, and so while something of the job may live:
         the supervisor holds the lock of the record, which is read on the way. Without a record
-        (removed, or never made) number and start time of the supervisor are left."""
-        is_running = self._outcome.status == "running"
+        (removed, or never made) and without locks, number and start time of the supervisor are
+        left, until the job has ended: then the supervisor may have another command. Upholds
+        REQ-BASH-003.25."""
+        is_running, is_free = self._outcome.status == "running", None
         try:
-            found, supervised = read_record(self.output_file)
+            found, is_free = read_record(self.output_file)
+            if found is not None and is_running:
+                self._outcome = found
         except FileNotFoundError:
-            return is_running and self._supervisor_lives()
+            pass
         except OSError:  # no descriptor left
             return is_running
-        if found is not None and is_running:
-            self._outcome = found
-        return supervised
+        if is_free is None:
+            return self._outcome.status == "running" and self._supervisor_lives()
+        return not is_free
 
     def _look(self) -> Outcome:
         """What is known by now. A job whose record says `running` and is not locked has lost
@@ -4174,12 +4694,10 @@ class Job(Live):
     def wait(self, timeout_s: float | None = None, *, until: None = None) -> bool: ...
 
     @overload
-    def wait(
-        self, timeout_s: float | None = None, *, until: str | re.Pattern[str]
-    ) -> str | None: ...
+    def wait(self, timeout_s: float | None = None, *, until: Wanted) -> str | None: ...
 
     def wait(
-        self, timeout_s: float | None = None, *, until: str | re.Pattern[str] | None = None
+        self, timeout_s: float | None = None, *, until: Wanted | None = None
     ) -> bool | str | None:
         """True once the job has ended and its note is written; False if it has not ended within
         `timeout_s` seconds.
@@ -4207,9 +4725,9 @@ class Job(Live):
             lines = (part + data).split(b"\n")
             part = lines.pop() if data or not ended else b""
             for line in lines:
-                text = render(decode(line))
-                if wanted.search(text) and text:
-                    return text
+                for text in render(decode(line)).split("\n"):
+                    if wanted.search(text) and text:
+                        return text
             left_s = deadline - monotonic()
             if left_s <= (-SEARCH_S if data else 0.0) or (ended and not data):
                 return None
@@ -4217,7 +4735,7 @@ class Job(Live):
                 time.sleep(min(_pause_s(begun), left_s))
 
     def _output_from(self, offset: int) -> bytes:
-        """The next part of the output, without the completion note, whose place the record has."""
+        """The next part of the output before the completion note, whose place the record has."""
         try:
             with _open_own(self.output_file) as file:
                 file.seek(offset)
@@ -4225,18 +4743,24 @@ class Job(Live):
         except OSError:
             return b""
         at = self._look().at
-        return data[: max(0, at - offset)] if at >= 0 else data
+        return data[: max(0, at - offset)] if at >= 0 else re.sub(_NOTE_AT_END, b"", data)
 
     def read(self, offset: int = 0) -> tuple[str, int]:
-        """(text, offset): the output from byte `offset` on, and the offset to go on from. No
-        character is split, and reading piece by piece yields the same text as reading at once.
-        Raises OSError if the file is gone. Upholds REQ-BASH-003.12."""
-        final = self.status != "running"
+        """(text, offset): the output from byte `offset` of the file on, without the completion
+        note, and the offset to go on from. No character is split, and reading piece by piece
+        yields the same text as reading at once. Raises OSError if the file is gone. Upholds
+        REQ-BASH-003.12 and 003.23."""
+        final, start = self.status != "running", max(0, offset)
         with _open_own(self.output_file) as file:
-            file.seek(max(0, offset))
+            file.seek(start)
             data = file.read()
+        end, at = start + len(data), self._look().at - start
+        if not final:
+            data = re.sub(_NOTE_AT_END, b"", data)
+        if 0 <= at < len(data):  # with the note all that stands before it was read
+            final, data = True, data[:at] + re.sub(_NOTE, b"", data[at:], count=1)
         text, decoded = codecs.utf_8_decode(data, "replace", final)
-        return text, max(0, offset) + decoded
+        return text, end if final else start + decoded
 
     def kill(self) -> bool:
         """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it
@@ -4270,7 +4794,7 @@ class Job(Live):
         while data:
             data = self._output_from(offset + buffer.total_bytes)
             buffer.add(data)
-        stream = Captured(*buffer.captured())
+        stream = buffer.captured()
         if is_running:
             stream = without_unfinished(stream)
             self._shown_bytes = offset + stream.total_bytes
@@ -4358,18 +4882,26 @@ def _state_folder(given: AnyPath) -> str:
     """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
     folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
     path = _path("state_dir", given)
-    code = errno.EPERM if (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")) else 0
-    try:
-        os.stat(path + "/")
-    except OSError as problem:
-        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
-            code = problem.errno
-    if code:
-        raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
-    return path
+    code = errno.EPERM
+    if not (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")):
+        try:
+            os.stat(path + "/")
+            return path
+        except OSError as problem:
+            code = problem.errno or 0
+    if code not in (errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG):
+        return path
+    raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
 
 
-OTHER_SHELLS = "sh dash ash zsh fish ksh csh tcsh busybox pwsh cmd".split()
+# In the words of a prefix: another shell as the last program, bash with an option and no bash
+# behind it, or no program at all. A word that begins with `-` is no program.
+_NO_BASH = (
+    r"(?s)(?:^|\s)(?:(?:[^-\s]\S*)?/)?"
+    r"(?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*"
+    r"|bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$"
+    r"|^(?:\s*-\S*)*\s*$"
+)
 
 
 def _shell(given: str | Sequence[str]) -> list[bytes]:
@@ -4377,17 +4909,10 @@ def _shell(given: str | Sequence[str]) -> list[bytes]:
     shell has other options, and bash takes no options behind those of its own. Any other program
     may start bash. Upholds REQ-BASH-026.12."""
     words = _strings(given, "shell")
-    names = [
-        "-" if word[0] == "-" else os.path.basename(word) for word in " ".join(words).split()
-    ]
-    programs = [name for name in names if name != "-"]
-    right = programs and programs[-1] not in OTHER_SHELLS
-    if "bash" in names and names[-1] != "bash":
-        right = right and "-" not in names[names.index("bash") :]
     wanted = (
         "words that end in bash or in a program that starts it, without options behind bash"
     )
-    require(right, "shell", wanted, given)
+    require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
     return list(map(os.fsencode, words))
 
 
@@ -4471,15 +4996,13 @@ class JobTable:
         return job
 
     def start_monitor(self, job: Job, exchange: Exchange) -> None:
-        """Starts the monitor thread of a job, whose end is to be told: a daemon thread, for which
-        no program waits at its exit. Upholds REQ-BASH-027.3."""
+        """Starts the monitor thread of a job, whose end is to be told."""
         self._known[job.pid] = self._untold[job.pid] = job
         job._monitor_pid = os.getpid()
-        try:
-            waits = exchange, self.on_end, self._recent
-            threading.Thread(target=job._monitor, args=waits, daemon=True).start()
-        except RuntimeError:  # no thread can be started: the job goes on all the same
-            job._monitor_pid, exchange.waiter = 0, None
+        if not exchange.start_monitor(
+            partial(job._monitor, exchange, self.on_end, self._recent)
+        ):
+            job._monitor_pid = 0
 
     def drop(self, job: Job | None) -> None:
         """Forgets the job, if there is one, of a command whose answer nobody gets."""
@@ -4557,19 +5080,25 @@ class Session:
     _untold: dict[str, str]  # withheld names that no answer has told yet, each with why
 
     def __post_init__(self) -> None:
-        # A list of one Start. A call changes the list that it began with, and a restart makes a new
-        # list: so a call from before the restart has no effect on the calls behind it.
-        self._starts = [self.first]
+        # The start that a shell has started with before, and the latest, with which perhaps none
+        # does. A call changes the list that it began with, and a restart makes a new list: so a
+        # call from before the restart has no effect on the calls behind it.
+        self._starts = [self.first, self.first]
+        self._unlocked = [NOTE_UNLOCKED]  # until an answer has told it
+        self._dropped: list[str] = []  # the note on a start that was dropped, until it is told
+        self._was_kept = True  # what the last command ended with was taken over
+        self._hints = [NOTE_SILENT]  # that no answer has told yet
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
     def plan(self, request: Request, wants_live: bool, start: Start) -> Plan:
-        """What the supervisor is asked for."""
+        """What the supervisor is asked for. Upholds REQ-BASH-014.13."""
         profile = self.profile
         own, has_cwd = _encoded(request.env or {}), request.cwd is not None
+        default = UNBUFFERED if request.mode == "background" else {}
         env = start.env  # the same object from call to call: it is sent once
-        if own:
-            env = {**env, **own}
-        is_plain = request.mode != "background" and not has_cwd and not own
+        if own or default:
+            env = {**default, **env, **own}
+        is_plain = not default and not has_cwd and not own
         return Plan(
             text=request.command.encode("utf-8", "surrogateescape"),
             shell=self.shell,
@@ -4584,6 +5113,7 @@ class Session:
             background=request.mode == "background",
             ephemeral=self.ephemeral,
             wants_live=wants_live,
+            pipe_bytes=0,
             saves=profile.saves,
             limit_bytes=profile.max_output_bytes,
             buffer_sizes=(
@@ -4628,7 +5158,7 @@ class Session:
         elif self.closing.count:
             outcome = rejected("closed", "this tool is closed")
         elif isinstance(request, Restart):  # REQ-BASH-028.8
-            self._starts = [self.first]
+            self._starts = [self.first, self.first]
             told = Fitted(RESTARTED, len(RESTARTED), False)
             outcome = Outcome("exited", exit_code=0, stdout=told)
         else:
@@ -4643,16 +5173,48 @@ class Session:
         passed: Container[str] = (),
     ) -> Result:
         """The result, with the notes that are told once; a call that was withdrawn takes none.
-        `passed`: names of variables that came with the call. Upholds REQ-BASH-027.6."""
+        `passed`: names of variables that came with the call. Upholds REQ-BASH-002.8 and
+        027.6."""
         if cancel._withdrawn:
             return present(outcome, self.profile)
         notes = self._jobs.take_end_notes(job if outcome.status != "running" else None)
         notes += outcome.notes
         if outcome.status != "rejected":
             notes += withheld_notes(self._untold, passed, outcome)
+        if (
+            outcome.raw
+            and not outcome.total_bytes
+            and outcome.status in ("timed_out", "running")
+        ):
+            notes += self._hints
+            self._hints = []
         if outcome.capped:
             notes.append(NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES)))
         return present(outcome._replace(notes=notes), self.profile)
+
+    def _take_over(self, answer: Outcome, start: Start, starts: list[Start]) -> list[str]:
+        """Takes over what a command that began with `start` has ended with; returns the notes of
+        its answer on that. Upholds REQ-BASH-028.5, 028.13, 028.14 and 028.15."""
+        notes: list[str] = []
+        if answer.error == "spawn_failed":
+            # A shell has ended without reading its text, or could not begin for its environment.
+            is_faulty = answer.duration_s or answer.reason == TOO_LARGE
+            if is_faulty and start is starts[1] is not self.first:
+                starts[:] = self.first, starts[0]
+                self._dropped = [NOTE_DROPPED]
+        elif answer.duration_s:  # else nothing was run
+            notes, self._dropped = self._dropped, []
+            most = os.sysconf("SC_ARG_MAX")
+            taken = next_start(answer.carried, self.first.env, most)
+            if taken is None:
+                notes += [NOTE_NOT_KEPT] * self._was_kept
+            elif answer.carried != starts[1].carried:  # else its environment is not sent again
+                starts[:] = start, taken[0]
+                if taken[1]:
+                    names = join_names(taken[1][-NAMES_TOLD:])
+                    notes.append(NOTE_LEFT_OUT.format(names=names))
+            self._was_kept = taken is not None
+        return notes
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
         """The answer to a command. Where an exception prevents the answer the command is ended.
@@ -4661,7 +5223,8 @@ class Session:
             exchange.release()
         refusal = _refusal(request, self._deny, self._confirm)
         starts = self._starts
-        plan = self.plan(request, on_live is not None, starts[0])
+        start = starts[1]
+        plan = self.plan(request, on_live is not None, start)
         exchange = Exchange(plan, self.closing, cancel)
         job = None
         if plan.background and refusal is None:
@@ -4669,12 +5232,15 @@ class Session:
         if refusal is not None:
             return self._finish(refusal, cancel)
         try:
-            answer = exchange.answer(on_live, request.stdin)
-            # Where nothing has changed the start stays the same object: it is not sent again.
-            if answer.carried != starts[0].carried:
-                starts[0] = next_start(answer.carried, self.first.env) or starts[0]
+            answer = exchange.perform(on_live, request.stdin)
+            notes = list(answer.notes)
+            if answer.unlocked:
+                notes += self._unlocked
+                self._unlocked = []
+            if plan.carries or (answer.error == "spawn_failed" and not request.env):
+                notes += self._take_over(answer, start, starts)
             job = self._jobs.add(answer)
-            answer = answer._replace(command=request.command, mode=request.mode)
+            answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
             outcome = fit_streams(answer, self.profile)
             if cancel._withdrawn:  # nobody knows of the file, nor of the job
                 exchange.abandon()
@@ -4732,7 +5298,8 @@ class BashTool(Live):
     tool that is made after a change of root, capabilities, no_new_privs or namespaces runs its
     commands confined. Raises ValueError for a mistake in these, FileNotFoundError,
     NotADirectoryError or PermissionError for a `cwd` that is no directory and a `state_dir` that
-    can never be one: these two looks may hang. Upholds REQ-BASH-014.5, 019.2, 026.1, 026.2, 026.8, 026.10 and 029.1."""
+    can never be one: these two looks may hang. Upholds REQ-BASH-014.5, 019.2, 026.1, 026.2, 026.8,
+    026.10 and 029.1."""
 
     def __init__(
         self,
@@ -4757,9 +5324,10 @@ class BashTool(Live):
         row = _row(profile, timeout_s, carry)
         keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
         words = _shell(shell)
-        passed, withheld = tool_env(
-            dict(os.environ), base_env, env or {}, keep, drop, len(words) > 1
-        )
+        own = dict(os.environ)
+        if hasattr(sys, "frozen"):
+            own = own_environment(own)
+        passed, withheld = tool_env(own, base_env, env or {}, keep, drop, len(words) > 1)
         self.withheld = tuple(withheld)
         refused = _strings(deny, "deny")
         check_function("confirm", confirm)
@@ -5411,6 +5979,26 @@ def _write(fd: int, text: str) -> None:
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
 
 
+# What no live output brings to a terminal. Group 1 is what it does bring: colours.
+_FOREIGN = (
+    r"(\x1b\[[0-9:;]*m)|\x1b\[[0-?]*[ -/]*[@-~]?"
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\|\x1b?\Z)|\x1b[ -/]*[0-~]?"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+_BEGUN = r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,4096}\x1b?|[ -/]*)\Z"
+
+
+def _show(begun: list[str], text: str) -> None:
+    """Writes live output to standard error; where that is a terminal, text, colours and carriage
+    returns alone: any other sequence could set its clipboard or switch its screen. `begun`: what
+    may be the beginning of one, whose rest comes with the next piece. Upholds REQ-BASH-017.17."""
+    if os.isatty(2):
+        text = "".join(begun) + text
+        begun[:] = re.findall(_BEGUN, text)
+        text = re.sub(_FOREIGN, r"\1", text)
+    _write(2, text)
+
+
 # The options, as --help shows them: `...` may be repeated, and what stands in brackets left out.
 _OPTIONS = """\
 --profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
@@ -5539,7 +6127,7 @@ def _typed(word: str) -> str:
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
     """Runs the command of the options, and prints the answer. Returns the exit code. Upholds
-    REQ-BASH-017.1, 017.2, 017.3 and 017.4."""
+    REQ-BASH-017.1, 017.2, 017.3, 017.4 and 017.15."""
     command = _typed(options.command)
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
@@ -5548,16 +6136,26 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
         _engine.python = None
-    cancel = Cancel()
+    cancel, told = Cancel(), INTERRUPTED.format(grace_s=tool.profile.grace_s)
 
-    with _handled(lambda *_: cancel.cancel()):
+    def interrupted(number: int, _: object) -> None:
+        """Cancels. From the third signal on the next one has its default action, which ends this
+        process also where it hangs in a write; the supervisor then ends the command."""
+        cancel.cancel()
+        if cancel.count > 2:
+            signal.signal(number, signal.SIG_DFL)
+        signal.alarm(TOLD_AFTER_S if cancel.count == 1 else 0)
+
+    signal.signal(signal.SIGALRM, lambda *_: _write(2, told))
+    with _handled(interrupted):
         result = tool.run(
             command,
             mode=options.mode,
             timeout_s=options.timeout,
             cancel=cancel,
-            on_output=partial(_write, 2) if options.follow else None,
+            on_output=partial(_show, []) if options.follow else None,
         )
+    signal.alarm(0)
     text = json.dumps(result.to_dict()) if options.json else result.text
     _write(1, with_newline(text))
     return EXIT_CODES.get(result.status, result.exit_code or 0)
@@ -5571,7 +6169,7 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     for job in jobs:
         line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
             job.pid,
-            "running" if job.status == "running" else describe_end(job._outcome._asdict(), ""),
+            "running" if job.status == "running" else describe_end(job._outcome, ""),
             job.duration_s,
             format_size(job.total_bytes),
             make_printable(job.output_file),

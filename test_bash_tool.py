@@ -4,7 +4,8 @@
     python3 -m pytest test_bash_tool.py -k 003_9        one clause
     python3 -m tests.tools.saboteurs 003.9              the same property under its saboteur, where it must fail
 
-`@clause("003.9", saboteur=(old, new))` names the clause and the change of bash_tool.py under which the property turns red.
+`@clause("003.9", saboteur=(place, old, new))` names the clause and the change of bash_tool.py under which the property
+turns red.
 The module under test runs in three kinds of process: a patch in this process changes nothing of a supervisor.
 `variant_module` loads a copy in which a constant or a line is another. Claims about the machine are polled for until a
 deadline. docs/contributing.md says how to change a clause.
@@ -14,6 +15,7 @@ import ast
 import contextlib
 import copy
 import dataclasses
+import errno
 import fcntl
 import fnmatch
 import gc
@@ -23,11 +25,13 @@ import json
 import os
 import pickle
 import pty
+import random
 import re
 import select
 import shlex
 import signal
 import stat
+import string
 import subprocess
 import sys
 import tempfile
@@ -50,7 +54,8 @@ from tests.spec import LONGER_MODES, fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
 from tests.support import SLACK_S, SOURCE, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
 from tests.support import cancelled_after, cancelled_when, children, clause, cli, compiled_script, descriptors, draws
-from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host
+from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, forked_program, in_bytes
+from tests.support import in_fork, in_host
 from tests.support import (
     in_profile,
     keeping,
@@ -95,7 +100,7 @@ def some_bytes(pieces, most):
 # ---- 001 Command execution -----------------------------------------------------------------------------------------
 
 
-@clause("001.1", saboteur=('\\"$BASH_EXECUTION_STRING\\"', "$BASH_EXECUTION_STRING"))
+@clause("001.1", saboteur=("_EVALUATE", '-- "$BASH_EXECUTION_STRING\\"', "-- $BASH_EXECUTION_STRING"))
 @given(
     st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff"))
     | printable.map(lambda text: "printf %%s %s; exit %d" % (shlex.quote(text), len(text)))
@@ -111,7 +116,7 @@ def test_req_bash_001_1_runs_as_bash_c(command):
     assert ours.exit_code == expected or syntax_error
 
 
-@clause("001.2", saboteur=("stderr=writers[-1]", "stderr=subprocess.DEVNULL"))
+@clause("001.2", saboteur=("Shell._spawn", "writers[-1]", "subprocess.DEVNULL"))
 @given(st.lists(st.booleans(), min_size=2, max_size=12))
 @few
 def test_req_bash_001_2_keeps_the_order_of_writing(streams):
@@ -151,7 +156,7 @@ def kept_of(chunks, *arguments):
     return bash_tool.Captured(*buffer.captured())
 
 
-@clause("001.3", saboteur=("last_bytes(tail, profile.snip_size)", "first_bytes(tail, profile.snip_size)"))
+@clause("001.3", saboteur=("keep_ends", "last_bytes", "first_bytes"))
 def test_req_bash_001_3_keeps_both_ends():
     reached = set()
 
@@ -186,7 +191,7 @@ def test_req_bash_001_3_keeps_both_ends():
             assert result.stdout == ("x" * 4096 + "\n\n[snip]\n\n" + "x" * 4096 if cut else "x" * size)
 
 
-@clause("001.4", saboteur=("    for stream in cut:\n        most", "    for stream in ():\n        most"))
+@clause("001.4", saboteur=("format_brackets", "in cut:", "in ():"))
 @few
 @given(sizes_about(131072, 2_000_000), st.sampled_from(["x", "\\377", "\\303"]), st.just(0) | failures)
 @example(131073, "x", 1)
@@ -206,7 +211,7 @@ def test_req_bash_001_4_says_what_was_cut(size, byte, code):
     assert len((text.rpartition("[full output")[0] or text).encode()) <= 131072 + 200
 
 
-@clause("001.5", saboteur=("cwd=cwd,\n            stdin=fd if", 'cwd=b"/",\n            stdin=fd if'))
+@clause("001.5", saboteur=("Shell._spawn", "cwd=cwd", 'cwd=b"/"'))
 @few
 @given(folders, st.sampled_from(["%s", "./%s", "%s/", "%s/.", "missing/../%s"]), st.booleans())
 @example("a b", "%s", True)
@@ -222,9 +227,7 @@ def test_req_bash_001_5_runs_in_the_fixed_directory(name, spelled, absolute):
         assert BashTool().run("pwd").text == other + "\n" and not os.listdir(other)
 
 
-@clause(
-    "001.6", saboteur=('not outcome.exit_code:\n        return ""', 'not outcome.exit_code:\n        return "[ok]"')
-)
+@clause("001.6", saboteur=("status_line", 'return ""', 'return "[ok]"'))
 @few
 @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=30), st.integers(0, 3))
 def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
@@ -248,7 +251,9 @@ STATE = (
 )
 
 
-@clause("001.7", saboteur=("= _TAKE_TEXT", '= _TAKE_TEXT + "trap \'declare -p x >.x\' EXIT; [ -f .x ] && . ./.x; "'))
+@clause(
+    "001.7", saboteur=("_EVALUATE", "builtin eval", "trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; builtin eval")
+)
 @few
 @given(st.just("x") | names, st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6))
 @example("x", ["{}=1", "export y=2", "cd /", "{}() {{ :; }}", "set -e", "alias ls=false", "umask 0", "ulimit -n 9"])
@@ -266,23 +271,31 @@ def test_req_bash_001_7_nothing_persists(name, changes):
 # ---- 002 Timeouts --------------------------------------------------------------------------------------------------
 
 
-@clause("002.1", saboteur=("DEFAULT_TIMEOUT_S = 30.0", "DEFAULT_TIMEOUT_S = 31.0"))
+@clause("002.1", saboteur=("DEFAULT_TIMEOUT_S", "DEFAULT_TIMEOUT_S = 30", "DEFAULT_TIMEOUT_S = 31"))
 def test_req_bash_002_1_default_is_thirty_seconds():
     assert MODES.timeouts_s["default"] == 30
-    for arguments in ({"command": "sleep 60"}, {"command": "sleep 60", "mode": "default"}):
+    for mode in ({}, {"mode": "default"}):
         with BashTool(profile=tiny(default=0.2)) as tool:
-            assert tool.call(arguments).text == "[command timed out after 0.2s]\n%s\n" % LONGER_MODES
+            text = tool.call({"command": "echo on; sleep 60", **mode}).text
+            assert text == "[command timed out after 0.2s]\n%s\non\n" % LONGER_MODES
 
 
-@clause("002.2", saboteur=("SLOW_TIMEOUT_S = 15 * 60.0", "SLOW_TIMEOUT_S = 15.0"))
+@clause("002.2", saboteur=("SLOW_TIMEOUT_S", "15 * 60.0", "15.0"))
 def test_req_bash_002_2_slow_is_fifteen_minutes():
     assert MODES.timeouts_s["slow"] == 900
     profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, slow=0.2))
     with BashTool(profile=profile) as tool:
-        assert tool.call({"command": "sleep 60", "mode": "slow"}).text == "[command timed out after 0.2s]\n"
+        text = tool.call({"command": "echo on; sleep 60", "mode": "slow"}).text
+        assert text == "[command timed out after 0.2s]\non\n"
 
 
-@clause("002.3", saboteur=("terminate()", "popen.kill()\n        self.exited_s, self.childless = begun_s, True"))
+@clause(
+    "002.3",
+    saboteur=[
+        ("Life._end", "self._asked_s", "self.seen = self.seen._replace(childless=True)\nself._asked_s"),
+        ("Command.end_output", "self.output.close_pipes()", "self.shell.popen.kill()\nself.output.close_pipes()"),
+    ],
+)
 @given(
     st.lists(
         st.sampled_from(["sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"]),
@@ -305,7 +318,7 @@ def in_group(pid, group):
     return False
 
 
-@clause("002.4", saboteur=("= outcome.raw", '= outcome.raw if outcome.status != "timed_out" else ()'))
+@clause("002.4", saboteur=("fit_streams", ".raw", '.raw if outcome.status != "timed_out" else ()'))
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 @fewer
 def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
@@ -316,7 +329,7 @@ def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
     assert result.text == "[command timed out after 1s]\n%s\n%s\n%s" % (LONGER_MODES, text, cleaned)
 
 
-@clause("002.5", saboteur=('TIMED_OUT = "timed out after {limit}"', 'TIMED_OUT = "timed out"'))
+@clause("002.5", saboteur=("TIMED_OUT", '"timed out after {limit}"', '"timed out"'))
 @given(st.sampled_from([0.05, 0.1, 0.25, 1]))
 @few
 def test_req_bash_002_5_names_the_limit(limit):
@@ -326,7 +339,7 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.format_seconds(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=('"exit_code": code,', '"exit_code": 124 if self.stop_status else code,'))
+@clause("002.6", saboteur=("Command.describe", "exit_code=exit_code", "exit_code=124 if life.status else exit_code"))
 @fewest
 @given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
@@ -339,7 +352,7 @@ def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
         assert (result.exit_code, result.signal, result.is_error) == (None, None, True)
 
 
-@clause("002.7", saboteur=('if has_longer and outcome.mode == "default" and', "if has_longer and"))
+@clause("002.7", saboteur=("format_brackets", 'and outcome.mode == "default" and', "and"))
 def test_req_bash_002_7_longer_modes_are_named(tmp_path):
     both, every = LONGER_MODES + "\n", ("default", "slow", "background")
     for modes, mode, told in (
@@ -348,8 +361,8 @@ def test_req_bash_002_7_longer_modes_are_named(tmp_path):
     ):
         profile = dataclasses.replace(MODES, timeouts_s=dict.fromkeys(modes, 0.2), grace_s=0.2)
         with BashTool(profile=profile) as tool:
-            text = tool.call({"command": lasting("sleep 600"), "mode": mode}).text
-            assert text == "[command timed out after 0.2s]\n" + told
+            text = tool.call({"command": lasting("echo on; sleep 600"), "mode": mode}).text
+            assert text == "[command timed out after 0.2s]\n" + told + "on\n"
     with BashTool() as tool:
         text = tool.run(lasting("sleep 600 & sleep 600"), timeout_s=0.3).text
         assert text.startswith("[command timed out after 0.3s]\n" + both)
@@ -359,10 +372,23 @@ def test_req_bash_002_7_longer_modes_are_named(tmp_path):
             assert "mode=" not in tool.run(lasting("sleep 600")).text
 
 
+@clause("002.8", saboteur=("Session._finish", "self._hints = []", "pass"))
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_req_bash_002_8_silence_is_told_once(name):
+    with BashTool(profile=tiny(0.3, profile=PROFILES[name])) as tool:
+        for command in ("echo on; sleep 600", "echo on >&2; sleep 600", "true"):
+            assert tool.run(lasting(command)).notes == ()
+        assert tool.run(lasting("sleep 600"), timeout_s=20, cancel=cancelled_after(0.3)).notes == ()
+        results = [tool.run(lasting("sleep 600")) for _ in range(2)]
+    note = "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
+    assert [result.notes for result in results] == [(note,), ()]
+    assert [note in result.text for result in results] == [True, False]
+
+
 # ---- 003 Jobs ------------------------------------------------------------------------------------------------------
 
 
-@clause("003.1", saboteur=("To stop: kill -9 -{pid}", "To stop: kill -9 {pid}"))
+@clause("003.1", saboteur=("JOB_REMINDER", "kill -9 -", "kill -9 "))
 @needs_proc
 def test_req_bash_003_1_answers_at_once():
     assert bash_tool.LOOK_S == 0.3
@@ -389,7 +415,7 @@ def test_req_bash_003_1_answers_at_once():
         assert text.endswith("1\n2\n3\n\n\n[background process completed]\n")
 
 
-@clause("003.2", saboteur=("ground:\n            self.attached = self.plan.ephemeral", "ground:\n            pass"))
+@clause("003.2", saboteur=("Life._watch", "self.attached = plan.ephemeral or not plan.background", "pass"))
 def test_req_bash_003_2_outlives_the_host():
     def outlives(case):
         folder, end = case
@@ -410,7 +436,7 @@ def test_req_bash_003_2_outlives_the_host():
     side_by_side(outlives, [*ends.items(), ("ended", "raise SystemExit")])
 
 
-@clause("003.3", saboteur=("    return [started]\n", "    return [started, JOB_REMINDER.format(pid=outcome.pid)]\n"))
+@clause("003.3", saboteur=("job_lines", "[started]", "[started, JOB_REMINDER.format(pid=outcome.pid)]"))
 @given(st.sampled_from(["exit 3", "if", "no-such-command", "kill -9 $$", "echo x; false", "exec /no"]))
 @few
 def test_req_bash_003_3_an_early_failure_is_one(command):
@@ -426,7 +452,7 @@ def test_req_bash_003_3_an_early_failure_is_one(command):
     assert "[background" not in result.text and result.stdout == whole[: -len(note)]
 
 
-@clause("003.4", saboteur=("            os.setsid()\n            _look_for_tree()", "            _look_for_tree()"))
+@clause("003.4", saboteur=("ForkServer._supervise", "os.setsid()", "pass"))
 @needs_proc
 def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
     with BashTool() as tool:
@@ -444,7 +470,7 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
         assert job.kill() and notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
 
 
-@clause("003.5", saboteur=("    return \"completed\"\n", "    return \"succeeded\"\n"))
+@clause("003.5", saboteur=("describe_end", '"completed"', '"succeeded"'))
 @fewest
 @given(st.lists(known_commands(codes=st.just(0), signals=[], pause_s=0.5), min_size=2, max_size=6))
 @example([Known("sleep 0.5"), Known("echo a; sleep 0.5; (exit 3); echo b", merged="a\nb\n")])
@@ -455,7 +481,7 @@ def test_req_bash_003_5_completed(commands):
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process completed]\n"
 
 
-@clause("003.6", saboteur=("number = facts[\"exit_code\"] - 128", "number = facts[\"exit_code\"]"))
+@clause("003.6", saboteur=("describe_end", "code - 128", "code"))
 @needs_proc
 @fewest
 @given(st.lists(known_commands(codes=failures, pause_s=0.5), min_size=3, max_size=8))
@@ -469,7 +495,10 @@ def test_req_bash_003_6_failed(commands):
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process failed: %s]\n" % how
 
 
-@clause("003.7", saboteur=("= HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "= HAS_CHILDREN_FILES"))
+@clause(
+    "003.7",
+    saboteur=("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES"),
+)
 @needs_proc
 @pytest.mark.parametrize(
     "command",
@@ -482,7 +511,7 @@ def test_req_bash_003_6_failed(commands):
     ],
 )
 def test_req_bash_003_7_the_limit_needs_no_host(command):
-    ended = bash_tool.Outcome("timed_out", limit_s=86400.0)._asdict()
+    ended = bash_tool.Outcome("timed_out", limit_s=86400.0)
     assert MODES.timeouts_s["background"] == 86400
     assert bash_tool.describe_end(ended, ":") == "failed: timed out after 86400s"
     program = """
@@ -503,7 +532,9 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
-@clause("003.8", saboteur=('lost", error="lost", reason=JOB_LOST, kept=False, raw=()', 'exited", exit_code=0'))
+@clause(
+    "003.8", saboteur=("_lost", '"lost", error="lost", reason=JOB_LOST, kept=False, raw=()', '"exited", exit_code=0')
+)
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
     command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; echo up; sleep 600")
@@ -535,7 +566,7 @@ READERS = {
 }
 
 
-@clause("003.9", saboteur=('note.encode("utf-8", "replace")', '2 * note.encode("utf-8", "replace")'))
+@clause("003.9", saboteur=("Output.append_note", "self._fd, note", "self._fd, 2 * note"))
 @needs_proc
 @fewest
 @given(
@@ -574,7 +605,7 @@ def test_req_bash_003_9_exactly_one_note(commands, killed_readers, readers):
     at_once(ends, commands)
 
 
-@clause("003.10", saboteur=('how + ("; still running: " + still if still else "")', "how"))
+@clause("003.10", saboteur=("Command.note_end", 'how + ("; still running: " + still if still else "")', "how"))
 @needs_proc
 def test_req_bash_003_10_a_daemon_is_named():
     limits_s = dict(MODES.timeouts_s, background=2.5)
@@ -592,7 +623,7 @@ def test_req_bash_003_10_a_daemon_is_named():
         assert eventually(lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1)
 
 
-@clause("003.11", saboteur=("paths |= own_outputs(self._folder, self._profile.file_prefix)", "pass"))
+@clause("003.11", saboteur=("JobTable.all", "paths |= own_outputs(self._folder, self._profile.file_prefix)", "pass"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     program = """
@@ -632,7 +663,7 @@ def write_record(file, **facts):
     file.flush()
 
 
-@clause("003.12", saboteur=("max(0, offset) + decoded", "max(0, offset) + len(data)"))
+@clause("003.12", saboteur=("Job.read", "start + decoded", "end"))
 @given(st.lists(st.sampled_from([b"a", *map(str.encode, "é€😀"), b"\xff", b"\xe2\x82", b"\n"]), max_size=30), st.data())
 @settings(max_examples=60)
 def test_req_bash_003_12_pieces_make_the_whole(parts, data):
@@ -652,15 +683,16 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
         assert text == again and following >= offset
         pieces, offset = [*pieces, text], following
     output.write_bytes(whole + b"\n\n[background process completed]\n")
+    text, offset = job.read(offset)  # the note is there, and the record does not say so yet
+    pieces.append(text)
     write_record(record, status="exited", exit_code=0, at=len(whole))
     record.close()
     text, end = job.read(offset)
-    note = "\n\n[background process completed]\n"
-    assert "".join(pieces) + text == job.read()[0] == whole.decode("utf-8", "replace") + note
+    assert "".join(pieces) + text == job.read()[0] == whole.decode("utf-8", "replace")
     assert end == output.stat().st_size and job.read(end) == ("", end)
 
 
-@clause("003.13", saboteur=("        return self._end(Cancel())", "        return bool(self._end)"))
+@clause("003.13", saboteur=("Job.kill", "self._end(Cancel())", "bool(self._end)"))
 @needs_proc
 def test_req_bash_003_13_kill_means_gone():
     with BashTool(profile=tiny(grace=1.0)) as tool:
@@ -696,7 +728,7 @@ def test_req_bash_003_13_kill_means_gone():
         dies()
 
 
-@clause("003.14", saboteur=("                if self._supervisor_lives():\n", "                if True:\n"))
+@clause("003.14", saboteur=("Job._end", "self._supervisor_lives()", "True"))
 @needs_proc
 def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
     for name in ("UNKILLABLE_S", "HOST_SLACK_S"):  # for which a kill waits in vain
@@ -731,7 +763,7 @@ def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
         stranger.wait()
 
 
-@clause("003.15", saboteur=("is_over():\n            self", "is_over():\n            _kill_below()\n            self"))
+@clause("003.15", saboteur=("Command.report", "self.leftovers", "_kill_below()\nself.leftovers"))
 @needs_proc
 @fewest
 @given(leaving())
@@ -763,7 +795,7 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
         assert tool.run("echo fine", mode="background").status == "exited"
 
 
-@clause("003.16", saboteur=("        if count < self._most:\n", "        if count <= self._most:\n"))
+@clause("003.16", saboteur=("JobTable.take_place", "< self._most", "<= self._most"))
 def test_req_bash_003_16_a_bound_on_jobs():
     assert inspect.signature(BashTool).parameters["max_jobs"].default == 32
     with BashTool(max_jobs=3) as tool, BashTool() as other:
@@ -780,7 +812,7 @@ def test_req_bash_003_16_a_bound_on_jobs():
             tool.job(result.pid).kill()
 
 
-@clause("003.17", saboteur=("with suppress(SpawnError):\n                ", ""))
+@clause("003.17", saboteur=("Command.answer_as_job", "with suppress(SpawnError): self", "self"))
 @needs_proc
 def test_req_bash_003_17_a_timeout_that_keeps():
     keeping = dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)
@@ -795,8 +827,9 @@ def test_req_bash_003_17_a_timeout_that_keeps():
                 pid, job = number_in(folder / "me"), tool.job(result.pid)
                 assert (result.status, result.is_error, result.exit_code) == ("running", False, None)
                 assert (result.pid, result.stdout, job.status) == (pid, known.early, "running")
-                said = "[command still running after 1s, as a job]\n<pid>%d</pid>\n<output_file>%s</output_file>"
-                assert result.text.startswith(said % (pid, job.output_file))
+                said = "[command still running after 1s, as a job]\n%s<pid>%d</pid>\n<output_file>%s</output_file>"
+                silent = "" if known.early else "[%s]\n" % bash_tool.NOTE_SILENT
+                assert result.text.startswith(said % (silent, pid, job.output_file))
                 assert job.wait(20) and job.exit_code == known.code
                 whole = Path(job.output_file).read_text()
             assert whole == known.merged + "".join(notes_in(job.output_file)) and len(notes_in(job.output_file)) == 1
@@ -827,7 +860,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert job.kill() and not alive(job.pid)
 
 
-@clause("003.18", saboteur=("\"no supervisor could be started: \" + why", "\"\""))
+@clause("003.18", saboteur=("Exchange._try_supervisors", '"no supervisor could be started: " + why', '""'))
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
@@ -855,7 +888,7 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
     assert not Path("made").exists()
 
 
-@clause("003.19", saboteur=("os.pipe()\n            ", "(end.detach() for end in socket.socketpair())\n            "))
+@clause("003.19", saboteur=("Output.open_pipes", "os.pipe()", "(end.detach() for end in socket.socketpair())"))
 @given(
     st.lists(
         st.sampled_from(["plain", "err >&2", "dev > /dev/stderr", "out > /dev/stdout", "tee | tee /dev/stderr"]),
@@ -872,7 +905,7 @@ def test_req_bash_003_19_reopening_loses_nothing(ways):
         assert Path(result.output_file).read_text() == expected + "\n\n[background process completed]\n"
 
 
-@clause("003.20", saboteur=("st_size\n            with", "st_size\n            os.stat(self.path)\n            with"))
+@clause("003.20", saboteur=("Output.append_note", "with suppress", "os.stat(self.path)\nwith suppress"))
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
     if fault == "full" and os.geteuid() != 0:
@@ -896,7 +929,7 @@ def test_req_bash_003_20_files_that_fail(fault):
                 assert "20000\n" in Path("elsewhere").read_text()
 
 
-@clause("003.21", saboteur=(" and not (self.known_as_job and self.shell.popen.returncode < 0)", ""))
+@clause("003.21", saboteur=("Life._watch", "self.known_as_job and code < 0", "False"))
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
@@ -919,7 +952,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
         assert result.exit_code == 137 and "still running: pid %d " % number_in("server") in result.text
 
 
-@clause("003.22", saboteur=("error == \"lost\" or is_left", "error == \"lost\" or not outcome.exit_code"))
+@clause("003.22", saboteur=("job_lines", "or is_left", "or not outcome.exit_code"))
 @needs_proc
 @few
 @given(st.sampled_from(["", "done\n", "no newline"]), st.sampled_from(["", "sleep 600 & ", "(setsid sleep 600 &); "]))
@@ -928,16 +961,108 @@ def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
         result = tool.run(lasting(left + "printf '%s'" % output.replace("\n", "\\n")), mode="background")
         still = "".join(lasting("; still running: %d \"sleep 600\"") % pid for pid in result.leftovers)
         note = "\n\n[background process completed%s]\n" % still
-        assert (result.ok, len(result.leftovers), result.stdout) == (True, bool(left), output + note)
+        assert (result.ok, len(result.leftovers), result.stdout) == (True, bool(left), output)
         stop = "<reminder>To stop: kill -9 -%d</reminder>\n" % result.pid if left else ""
         assert result.text.endswith("</output_file>\n" + stop + output + note)
         assert tool.job(result.pid).kill() and not any(map(alive, result.leftovers))
 
 
+@clause("003.23", saboteur=("Job.read", 're.sub(_NOTE, b"", data[at:], count=1)', "data[at:]"))
+@needs_proc
+@few
+@given(
+    st.sampled_from([b"", b"out\n", b"no newline", b"\n\n[background process completed]\n", b"half \xe2\x82"]),
+    st.sampled_from(["", "sleep 0.5; "]),
+    st.sampled_from([0, 3]),
+)
+@example(b"early\n", "", 0)
+@example(b"later \xe2\x82", "sleep 0.5; ", 3)
+def test_req_bash_003_23_the_note_is_no_output(output, pause, code):
+    folder = Path(tempfile.mkdtemp())
+    command = "(until [ -e go ]; do sleep 0.02; done; printf left) & %sprintf '%s'; exit %d"
+    command %= pause, "".join("\\%03o" % byte for byte in output), code
+    with BashTool(folder) as tool:
+        result = tool.run(lasting(command), mode="background")
+        job, read, offset, ended = tool.job(result.pid), "", 0, False
+        while not ended:  # a reader at every moment of the end
+            ended = job.status != "running"
+            text, offset = job.read(offset)
+            read += text
+        if not pause:
+            assert (result.stdout, result.total_bytes) == (bash_tool.render(bash_tool.decode(output)), len(output))
+            assert result.stdout_bytes == output and result.text.endswith("]\n")
+        (folder / "go").touch()
+        assert eventually(lambda: job.read(offset)[0] == "left")
+        assert read + "left" == job.read()[0] == output.decode("utf-8", "replace") + "left"
+        assert job.total_bytes == len(output) and Path(job.output_file).read_bytes().count(b"]\n") == 1 + output.count(
+            b"]"
+        )
+
+
+@clause("003.24", saboteur=("STOPPING", "SIGHUP SIGINT", "SIGHUP SIGSEGV"))
+@fewer
+@given(st.lists(st.sampled_from(["HUP", "INT", "KILL", "TERM", "SEGV", "ABRT", "USR1"]), min_size=1, max_size=3))
+@example(["INT", "SEGV", "KILL"])
+def test_req_bash_003_24_a_job_that_was_stopped_has_not_failed(signals):
+    with BashTool(state_dir="s") as tool:
+        jobs = [
+            tool.run("sleep 0.5; ulimit -c 0; kill -%s $$; sleep 600" % name, mode="background") for name in signals
+        ]
+        told = told_in("\n".join(job.text for job in jobs))  # the next answer tells it, whatever that is
+        for name, job in zip(signals, jobs):
+            number = getattr(signal, "SIG" + name)
+            how = "ended by" if name in ("HUP", "INT", "KILL", "TERM") else "failed:"
+            words = "%s signal %d (SIG%s)" % (how, number, name)
+            assert tool.job(job.pid).wait(20)
+            assert eventually(
+                lambda: told.extend(told_in(tool.run(":").text)) or (job.pid, words) in [e[:2] for e in told]
+            )
+            assert "failed: signal: %d (SIG%s)]" % (number, name) in Path(job.output_file).read_text()
+            rows = cli("--state-dir", "s", "--jobs").stdout.decode().splitlines()
+            assert [row.split("\t")[1] for row in rows if row.startswith("%d\t" % job.pid)] == [words]
+
+
+WITHOUT_LOCKS = """
+    import fcntl
+    sys.frozen = True  # so that supervisors are forks of this process
+    def refuse(*_):
+        raise OSError(int(sys.argv[1]), os.strerror(int(sys.argv[1])))
+    fcntl.flock = os.fchmod = refuse
+    bash_tool = sys.modules[BashTool.__module__]
+    bash_tool._engine.python = None
+    tool = BashTool(state_dir="s")
+"""
+LACKS = [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EPERM]
+
+
+@clause("003.25", saboteur=("Job._supervised", "is_free is None", "False"))
+@pytest.mark.parametrize("number", LACKS)
+def test_req_bash_003_25_jobs_without_locks(number):
+    program = """
+        first, second = (tool.run("sleep 600", mode="background") for _ in range(2))
+        assert first.notes == (bash_tool.NOTE_UNLOCKED,) and not second.notes
+        for result in first, second:
+            for job in bash_tool.Job(result.output_file), tool.job(result.pid):
+                assert job.status == "running", job
+        assert bash_tool.Job(first.output_file).kill() and tool.job(second.pid).kill()
+        assert [bash_tool.Job(each.output_file).status for each in (first, second)] == ["exited"] * 2
+        assert tool.job(first.pid).kill()  # once more
+        short = tool.job(tool.run("sleep 0.4; exit 3", mode="background").pid)
+        assert short.wait(20) and short.exit_code == 3
+        lost = tool.run("sleep 600", mode="background")
+        os.kill(tool.job(lost.pid)._outcome.supervisor[0], signal.SIGKILL)
+        assert tool.job(lost.pid).wait(20)
+        while bash_tool.Job(lost.output_file).status == "running":  # until the fork server has reaped the supervisor
+            time.sleep(0.01)
+        print("done")
+    """
+    assert in_host(textwrap.dedent(WITHOUT_LOCKS) + textwrap.dedent(program), number) == "done\n"
+
+
 # ---- 004 Isolation -------------------------------------------------------------------------------------------------
 
 
-@clause("004.1", saboteur=("start_new_session=True,\n        )", "start_new_session=False,\n        )"))
+@clause("004.1", saboteur=("Shell._spawn", "start_new_session=True", "start_new_session=False"))
 def test_req_bash_004_1_leads_a_session():
     with BashTool() as tool:
         shell, group, session = map(int, tool.run("set -- $(cut -d' ' -f1,5,6 /proc/$$/stat); echo $*").text.split())
@@ -953,16 +1078,10 @@ SSH_AUTH_SOCK DB_PASSWORD_FILE TOKENIZERS_PARALLELISM COMPASS_HEADING MY_PUBLIC_
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY VSCODE_GIT_ASKPASS_NODE BYPASS_HOSTS MULTIPASS_STORAGE PW_TEST_REPORTER
 GIT_CONFIG_KEY_0 SSHPASS_FILE TOKENS_PATH PWD OLDPWD MAVEN_OPTS AUTHORIZED_USER BUNDLE_GEMS__EXAMPLE__COM""".split()
 SETTINGS = ["", *"0 1 42 -3 +0.5 2024 true False YES no On OFF none trust md5 scram-sha-256 Basic RS256".split()]
-NO_SETTINGS = ["plain", "/a/path", "hunter2", "12a4", "1.2.3", "truest", "password"]
+NO_SETTINGS = ["plain", "hunter2", "12a4", "1.2.3", "truest", "password", "1" * 16, "/Tq0vb/X8mLw2R"]
 
 
-@clause(
-    "004.2",
-    saboteur=(
-        "SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
-        "name.upper() for word in SECRET_WORDS",
-    ),
-)
+@clause("004.2", saboteur=("looks_secret", "return is_secret", "return is_secret and where != \"words\""))
 @given(st.dictionaries(st.sampled_from(SECRET_NAMES + OPEN_NAMES), st.sampled_from(NO_SETTINGS + SETTINGS)))
 def test_req_bash_004_2_withholds_by_name(environ):
     env, withheld = bash_tool.scrub_env(environ)
@@ -971,6 +1090,10 @@ def test_req_bash_004_2_withholds_by_name(environ):
     assert {name for name in environ if name in env} == set(environ) - secret
 
 
+FORCED_COLOURS = """FORCE_COLOR=0 CLICOLOR_FORCE=1 MYPY_FORCE_COLOR=1 ANSIBLE_FORCE_COLOR=true PY_COLORS=1
+    CARGO_TERM_COLOR=always NPM_CONFIG_COLOR=always npm_config_color=true PYTHON_COLORS=1 GTEST_COLOR=yes RUST_LOG_STYLE=always
+    CLANG_FORCE_COLOR_DIAGNOSTICS=ON COMPOSE_ANSI=always FORCE_COLOUR= force_color=1"""
+FORCED_COLOURS = dict(pair.split("=", 1) for pair in FORCED_COLOURS.split())
 GIT_PAIRS = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
 GIT_PAIRS.update(GIT_CONFIG_KEY_11="user.name", GIT_CONFIG_VALUE_11="A B")
 SECRET_VALUES = [
@@ -1006,7 +1129,7 @@ OPEN_VALUES = [
 ]
 
 
-@clause("004.3", saboteur=("re.search(_SECRET_VALUE, value) or ", ""))
+@clause("004.3", saboteur=("looks_secret", "in SECRET_RULES", "in SECRET_RULES[1:]"))
 @given(
     st.sampled_from(SECRET_VALUES + OPEN_VALUES),
     st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]),
@@ -1041,7 +1164,7 @@ ESCAPES = [
 ]
 
 
-@clause("004.4", saboteur=("            _kill_below()\n            self.turn", "            self.turn"))
+@clause("004.4", saboteur=("Command.kill", "_kill_below()", "pass"))
 @needs_proc
 @fewest
 @given(st.permutations(list(enumerate(ESCAPES))), st.integers(0, 2), st.booleans(), st.booleans())
@@ -1065,7 +1188,7 @@ def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_
     assert not [pid for pid in processes() if seconds.encode() in of_proc(pid, "cmdline") and alive(pid)]
 
 
-@clause("004.5", saboteur=("and monotonic() < begun_s + self.grace_s:", "and False:"))
+@clause("004.5", saboteur=("Life._end", "now >= self._kill_s:", "True:"))
 @fewest
 @given(endless_in_each_way(), st.floats(0.3, 1.0), st.integers(0, 1))
 def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
@@ -1087,10 +1210,7 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
     assert seen and not [pid for pid in dwellers(folder) if alive(pid)]
 
 
-@clause(
-    "004.6",
-    saboteur=(("not self.childless and self.stops", "self.stops"), ("not self.childless and monotonic", "monotonic")),
-)
+@clause("004.6", saboteur=("Life._end", "self.seen.childless or", ""))
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
     with BashTool(profile=tiny(default=0.3, grace=60)) as tool:
@@ -1105,9 +1225,7 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
             assert time.monotonic() - begun < 20
 
 
-@clause(
-    "004.7", saboteur=("self.leftovers = descendants()", "_kill_below()\n            self.leftovers = descendants()")
-)
+@clause("004.7", saboteur=("Command.report", "self.leftovers", "_kill_below()\nself.leftovers"))
 @fewest
 @given(st.tuples(*(leaving([way]) for way in WAYS_OF_LEAVING)))
 def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
@@ -1127,7 +1245,7 @@ def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
         os.kill(pid, signal.SIGKILL)
 
 
-@clause("004.8", saboteur=("withheld = secret - kept - DROPPED_NAMES", "withheld = secret - DROPPED_NAMES"))
+@clause("004.8", saboteur=("scrub_env", "kept - DROPPED_NAMES", "DROPPED_NAMES"))
 def test_req_bash_004_8_keeps_what_the_host_names():
     secret = st.from_regex(r"[A-Z]{1,4}_(TOKEN|KEY|SECRET|PASSWORD)", fullmatch=True)
 
@@ -1157,7 +1275,7 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         assert set(withheld) == set(() if whole else pairs), keep
 
 
-@clause("004.10", saboteur=(" | chosen", ""))
+@clause("004.10", saboteur=("scrub_env", "DROPPED_NAMES | chosen", "DROPPED_NAMES"))
 def test_req_bash_004_10_withholds_what_the_host_drops():
     name = st.from_regex(r"[A-Z]{1,4}(_TOKEN|_KEY|_B)?", fullmatch=True)
     globs = name | st.sampled_from(["A*", "*_TOKEN", "?", "*", "[A-M]*", "b", ""])
@@ -1190,7 +1308,115 @@ def test_req_bash_004_10_withholds_what_the_host_drops():
             assert tool.run("echo $MY_PLAIN $MY_OTHER", env={"MY_PLAIN": "x"}).text == "x\n"
 
 
-@clause("004.9", saboteur=("self.shell,", '[b"env", *map(b"=".join, os.environb.items()), *self.shell],'))
+@clause("004.11", saboteur=("scrub_env", "if name in keep or re.fullmatch", "if re.fullmatch"))
+def test_req_bash_004_11_what_the_host_names_in_full_wins():
+    taken = {**dict.fromkeys(bash_tool.NON_INTERACTIVE, "mine"), **FORCED_COLOURS}
+
+    @draws(40)
+    @given(st.sets(st.sampled_from(sorted(taken))), st.sampled_from(["", "*", "GIT_*", "[P]AGER", "*COLOR*"]))
+    def wins(named, glob):
+        env, _ = bash_tool.scrub_env({**taken, "GIT_ASKPASS": "/bin/ksshaskpass"}, (*sorted(named), glob))
+        wanted = {name: taken[name] for name in named} | (
+            {"GIT_ASKPASS": "/bin/ksshaskpass"} if "GIT_ASKPASS" in named else {}
+        )
+        wanted = {**bash_tool.NON_INTERACTIVE, **wanted}
+        assert env == {**wanted, "LANG": "C.UTF-8"}
+        env, _ = bash_tool.scrub_env({}, sorted(named))  # what the host does not have is set
+        assert env == {**bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
+
+    wins()
+    done = cli(
+        "--keep-env",
+        "PAGER",
+        "--keep-env",
+        "GIT_*",
+        "echo $PAGER $GIT_PAGER",
+        env=dict(os.environ, PAGER="my", GIT_PAGER="my"),
+    )
+    assert done.stdout == b"my cat\n"
+
+
+PLAIN_ENDINGS = (
+    "FILE PATH DIR DIRECTORY SOCK NAME URL URI ENDPOINT ISSUER PROVIDER PREFIX ARN REGION EXPIRES EXPIRY TTL".split()
+)
+BY_WORD = "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
+BY_ENDING = "PASSWORD SSHPASS BINDPW DB_PWD PASSPHRASE SECRET TOKEN GH_TOKENS APIKEY SECRETKEY CREDENTIALS".split()
+PLACES = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Users/Me/Keys /k https://login.example.org/realms/main
+http://[::1]:8080/@scope/a https://example.org /var/lib/0123456789abcdef0123456789/key.pem""".split()
+NO_PLACES = [
+    "/Tq0vb/X8mLw2R",
+    "/var/lib/" + "Ab1" * 7 + "/x.pem",
+    "https://example.org/" + "0123456789abcdef",
+    "/a b",
+    "../k",
+]
+NO_PLACES += [
+    "https://example.org/?a=b",
+    "https://example.org/#a",
+    "https://me@example.org/",
+    "ftp://example.org/",
+    "a/b",
+    "~me/x",
+]
+LETTERS = string.ascii_letters + string.digits
+KEYS = {  # the alphabet of known keys, their length, what they begin and end with
+    "AWS": (LETTERS + "+/", 40, "", ""),
+    "AWS, like a path": (LETTERS + "+/", 39, "/", ""),
+    "base64, like a path": (LETTERS + "+/", 23, "/", ""),
+    "Azure": (LETTERS + "+/", 86, "", "=="),
+    "base64url": (LETTERS + "-_", 43, "", ""),
+    "GitHub": (LETTERS, 36, "ghp" + "_", ""),
+    "Slack": (LETTERS, 24, "xoxb" + "-1234567890-", ""),
+    "Stripe": (LETTERS, 24, "sk" + "_live_", ""),
+    "GCP": (LETTERS + "-_", 35, "AI" + "za", ""),
+    "16 bytes": (string.hexdigits[:16], 32, "", ""),
+    "8 bytes": (string.hexdigits[:16], 16, "", ""),
+}
+
+
+@clause("004.12", saboteur=("SECRET_RULES", "(?:/[A-Z]?[a-z]*\\d*)+", "[/\\w]*"))
+def test_req_bash_004_12_where_who_and_how_long_pass():
+    words, places = st.sampled_from(BY_WORD + BY_ENDING), st.sampled_from(PLACES + NO_PLACES)
+
+    @given(words, st.sampled_from(PLAIN_ENDINGS + ["EXPIRES_IN", "IN", "ID", "X"]), places | st.just("plain"))
+    def by_the_name_or_the_value(word, last, value):
+        def passes(name):
+            return not bash_tool.looks_secret(name, value)
+
+        by_name = last in [*PLAIN_ENDINGS, "EXPIRES_IN"] or (word, last) == ("KEY", "ID")
+        is_place = word in BY_WORD and value in PLACES
+        assert (
+            passes("MY_%s_%s" % (word, last)) == passes("%s_%s" % (word.lower(), last.lower())) == (by_name or is_place)
+        )
+        assert passes("my%s%s" % (word.title(), last.title().replace("_", ""))) == (by_name or is_place)
+        assert passes(word) == passes("%s_%s" % (last, word)) == is_place
+        assert not passes("TOKEN_KEY_ID") and not passes("MY_SECRET_KEY_ID")
+
+    by_the_name_or_the_value()
+    for line in dict(fenced("verdicts"))[""].splitlines():
+        name, parts, verdict, rule = json.loads(line)
+        assert bash_tool.looks_secret(name, "".join(parts)) == (verdict == "secret"), line
+        rules = bash_tool.SECRET_RULES[: rule - 1] + bash_tool.SECRET_RULES[rule:]
+        with pytest.MonkeyPatch.context() as patch:  # the rule that the line names decides
+            patch.setattr(bash_tool, "SECRET_RULES", bash_tool.SECRET_RULES[:rule])
+            assert not rule or bash_tool.looks_secret(name, "".join(parts)) == (verdict == "secret"), line
+            patch.setattr(bash_tool, "SECRET_RULES", rules[: rule - 1])
+            assert not rule or not bash_tool.looks_secret(name, "".join(parts)), line
+    drawn = random.Random(os.urandom(8))
+    for kind, (alphabet, length, begin, end) in KEYS.items():
+        for n in range(20_000 if THOROUGH else 1000):
+            value = begin + "".join(drawn.choices(alphabet, k=length)) + end
+            name = (BY_WORD + BY_ENDING)[n % len(BY_WORD + BY_ENDING)]
+            assert bash_tool.looks_secret(name, value), (kind, name, value)
+    aws = dict(AWS_ACCESS_KEY_ID="x", AWS_SECRET_ACCESS_KEY="y", AWS_SESSION_TOKEN="z", AWS_REGION="r")
+    for names in itertools.chain.from_iterable(itertools.combinations(aws, n) for n in range(5)):
+        some = {name: aws[name] for name in names}  # they go whole
+        _, withheld = bash_tool.scrub_env(some)
+        has_secret = {"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} & set(some)
+        assert set(withheld) == (set(some) - {"AWS_REGION"} if has_secret else set())
+
+
+@clause("004.9", saboteur=("Session.plan", "self.shell", '[b"env", *map(b"=".join, os.environb.items()), *self.shell]'))
 def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-secret")
     with BashTool(state_dir="state") as tool:
@@ -1217,7 +1443,11 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
 
 @clause(
     "005.1",
-    saboteur=("=True,\n        )", "=True, preexec_fn=lambda ends=os.openpty(): os.open(os.ttyname(ends[1]), 2))"),
+    saboteur=(
+        "Shell._spawn",
+        "start_new_session=True",
+        "start_new_session=True, preexec_fn=lambda ends=os.openpty(): os.open(os.ttyname(ends[1]), 2)",
+    ),
 )
 def test_req_bash_005_1_no_controlling_terminal():
     program = "from bash_tool import BashTool; open('/dev/tty').close(); "
@@ -1241,7 +1471,9 @@ WAYS_OF_READING = [
 ]
 
 
-@clause("005.2", saboteur=("else self._source", "else self._source if self._source >= 0 else writers[0]"))
+@clause(
+    "005.2", saboteur=("Shell._spawn", "else self._source", "else self._source if self._source >= 0 else writers[0]")
+)
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
@@ -1260,7 +1492,7 @@ def test_req_bash_005_2_stdin_is_at_its_end():
 # ---- 006 Definition and arguments ----------------------------------------------------------------------------------
 
 
-@clause("006.1", saboteur=("arguments[\"required\"] = list(profile.required)", "arguments[\"required\"] = []"))
+@clause("006.1", saboteur=("define", "list(profile.required)", "[]"))
 def test_req_bash_006_1_schema():
     definition = BashTool().definition()
     assert set(definition) == {"name", "description", "input_schema"} and definition["name"] == "bash"
@@ -1290,13 +1522,13 @@ def test_req_bash_006_1_schema():
     assert limit["description"] == "Timeout in ms before auto-backgrounding (default: 7000)"
 
 
-@clause("006.2", saboteur=('given.get("mode", "default")', 'given.get("mode", "slow")'))
+@clause("006.2", saboteur=("parse_arguments", '"default"', '"slow"'))
 def test_req_bash_006_2_mode_may_be_omitted():
     for arguments in ({"command": "x"}, {"command": "x", "mode": None}, {"command": "x", "mode": "default"}):
         assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Request("x", "default")
 
 
-@clause("006.3", saboteur=('.replace("{cwd}", make_printable(cwd))', '.replace("{cwd}", "/")'))
+@clause("006.3", saboteur=("define", "make_printable(cwd)", '"/"'))
 @given(st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20))
 @few
 def test_req_bash_006_3_names_the_directory(name):
@@ -1315,7 +1547,7 @@ def json_values():
     )
 
 
-@clause("006.4", saboteur=("unknown key %s; allowed", "unknown %.0s; allowed"))
+@clause("006.4", saboteur=("parse_arguments", "key %s;", "%.0s;"))
 def test_req_bash_006_4_rejects_by_name():
     reached = set()
 
@@ -1356,7 +1588,7 @@ def test_req_bash_006_4_rejects_by_name():
     assert not Path("made").exists()
 
 
-@clause("006.5", saboteur=("isinstance(arguments, (str, bytes))", "isinstance(arguments, bytes)"))
+@clause("006.5", saboteur=("parse_arguments", "(str, bytes)", "bytes"))
 @given(st.dictionaries(st.sampled_from(["command", "mode", "x"]), json_values()) | json_values())
 def test_req_bash_006_5_takes_json_text(arguments):
     text = json.dumps(arguments)
@@ -1367,7 +1599,7 @@ def test_req_bash_006_5_takes_json_text(arguments):
         assert bash_tool.parse_arguments(broken, MODES).error == "invalid_arguments"
 
 
-@clause("006.6", saboteur=('told = {"name": "bash",', 'told = {"name": "bash", "$comment": str(time.time()),'))
+@clause("006.6", saboteur=("define", '"bash", "description"', '"bash", "$comment": str(time.time()), "description"'))
 def test_req_bash_006_6_same_bytes():
     limits = st.floats(0.001, 1e6) | st.integers(1, 10**6)
 
@@ -1401,7 +1633,7 @@ def test_req_bash_006_6_same_bytes():
     assert len({cli("--schema").stdout for _ in range(2)}) == 1
 
 
-@clause("006.7", saboteur=('schema["enum"] = [*schema["enum"], None]', "pass"))
+@clause("006.7", saboteur=("define", 'schema["enum"] = [*schema["enum"], None]', "pass"))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_7_strict_for_openai(name):
     tool = BashTool("/", profile=PROFILES[name])
@@ -1422,7 +1654,7 @@ def test_req_bash_006_7_strict_for_openai(name):
     assert fits(dict(nulls, command=":"), parameters)
 
 
-@clause("006.8", saboteur=('"destructiveHint": true', '"destructiveHint": false'))
+@clause("006.8", saboteur=("TOOL_HINTS", '"destructiveHint": true', '"destructiveHint": false'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_8_definition_for_mcp(name):
     tool = BashTool("/", profile=PROFILES[name])
@@ -1529,7 +1761,7 @@ def agreement(validates):
     assert reached == {(name, admitted) for name in PROFILES for admitted in (True, False)}
 
 
-@clause("006.9", saboteur=("<= value <= schema[\"maximum\"]:", "<= value:"))
+@clause("006.9", saboteur=("_wrong_argument", 'value <= schema["maximum"]', "value"))
 def test_req_bash_006_9_schema_and_call_agree():
     agreement(fits)
 
@@ -1537,7 +1769,7 @@ def test_req_bash_006_9_schema_and_call_agree():
 TIMEOUTS = [None, None, 999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1000.5]
 
 
-@clause("006.10", saboteur=('"integer", "minimum": 1000,', '"integer", "minimum": 0,'))
+@clause("006.10", saboteur=("_schemas", '"minimum": 1000', '"minimum": 0'))
 @given(
     st.sampled_from(list(PROFILES.values())),
     st.none() | json_values(),
@@ -1569,7 +1801,9 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
         wrong = '"timeout" must be from %d to %d milliseconds, got ' % (least, most)
     elif background not in (None, True, False) or type(background) is int:
         wrong = '"run_in_background" must be a boolean, got '
-    elif background and (row is not MODES or mode is not None):
+    elif background and row is not MODES:
+        wrong = '"run_in_background" cannot be true here'
+    elif background and mode is not None:
         wrong = '"run_in_background" needs a mode "background", and no "mode" beside it'
     else:
         meant = "background" if background else (mode if row is MODES else None) or "default"
@@ -1578,7 +1812,7 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
     assert said.error == "invalid_arguments" and said.reason.startswith("invalid arguments: " + wrong), said
 
 
-@clause("006.11", saboteur=('"function": {**told, "parameters"', '"function": {**told, "input_schema"'))
+@clause("006.11", saboteur=("define", '{**told, "parameters"', '{**told, "input_schema"'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_11_nested_for_chat(name):
     tool = BashTool("/", profile=name)
@@ -1589,7 +1823,7 @@ def test_req_bash_006_11_nested_for_chat(name):
     assert json.loads(shown) == tool.definition("openai-chat")
 
 
-@clause("006.12", saboteur=('if "mode" not in properties:', "if False:"))
+@clause("006.12", saboteur=("define", 'if "mode" in properties else set()', ""))
 def test_req_bash_006_12_no_word_of_modes():
     row = tiny(default=0.3, grace=0.2, parameters={"command": MODES.parameters["command"]})
     with BashTool(profile=row, deny="no") as tool:
@@ -1635,10 +1869,35 @@ def test_req_bash_006_13_near_misses(number, form):
     assert asked(bash_tool.STREAMS, mode="", **of_command).startswith('invalid arguments: unknown key "mode"')
 
 
+@clause("006.14", saboteur=("define", "<= there", "!= {None}"))
+@given(st.sets(st.sampled_from(["slow", "background", "night"])), st.booleans())
+@example({"slow", "background"}, True)
+@example({"slow"}, False)
+def test_req_bash_006_14_what_there_is(modes, hidden):
+    shown = {key: value for key, value in MODES.parameters.items() if not (hidden and key == "mode")}
+    limits = {mode: 60 for mode in ("default", "slow", "background", "night") if mode in {"default", *modes}}
+    with BashTool("/", profile=dataclasses.replace(MODES, parameters=shown, timeouts_s=limits)) as tool:
+        told = tool.definition()
+        there = set() if hidden else modes
+        for mode, words in (("slow", "builds, downloads"), ("background", "servers/demos")):
+            assert (words in told["description"]) == ('mode="%s"' % mode in told["description"]) == (mode in there)
+        assert "Keep commands concise" in told["description"] and ("ackground" in json.dumps(told)) == (
+            "background" in there
+        )
+        assert told["input_schema"]["properties"].get("mode", {}).get("enum") == (None if hidden else list(limits))
+        said = bash_tool.parse_arguments({"command": "ls", "run_in_background": True}, tool.profile)
+        assert (
+            said == bash_tool.Request("ls", "background")
+            if "background" in there
+            else said.error == "invalid_arguments"
+        )
+        assert not hidden or "mode" not in said.reason
+
+
 # ---- 007 Errors ----------------------------------------------------------------------------------------------------
 
 
-@clause("007.1", saboteur=("(profile.nonzero_is_error and bool(outcome.exit_code))", "False"))
+@clause("007.1", saboteur=("present", "(profile.nonzero_is_error and bool(outcome.exit_code))", "False"))
 @given(st.integers(1, 255), st.booleans())
 @draws(20)
 def test_req_bash_007_1_states_the_code(code, prints):
@@ -1650,7 +1909,7 @@ def test_req_bash_007_1_states_the_code(code, prints):
     assert line.startswith("[command failed: exit code %d%s" % (code, " (%s)" % name if name else "]"))
 
 
-@clause("007.2", saboteur=("return 128 - returncode,", "return -1,"))
+@clause("007.2", saboteur=("read_returncode", "128 - returncode", "-1"))
 @given(st.sampled_from(["HUP", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1"]))
 @few
 def test_req_bash_007_2_names_the_signal(name):
@@ -1663,7 +1922,7 @@ def test_req_bash_007_2_names_the_signal(name):
         assert result.text.startswith("[command failed: exit code %d (SIG%s)" % (128 + number, name))
 
 
-@clause("007.3", saboteur=("in lines) + text\n", 'in lines) + ("" if outcome.exit_code else text)\n'))
+@clause("007.3", saboteur=("format_brackets", "+ text", '+ ("" if outcome.exit_code else text)'))
 @given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 @few
 def test_req_bash_007_3_gives_the_output_too(text, code):
@@ -1672,7 +1931,7 @@ def test_req_bash_007_3_gives_the_output_too(text, code):
         assert shown == "[command failed: exit code %d]\n%s\n" % (code, text)
 
 
-@clause("007.4", saboteur=('raise SpawnError("shell_not_found", "the', 'return name or ("the'))
+@clause("007.4", saboteur=("find_program", 'raise SpawnError("shell_not_found", "', 'return name or ("'))
 def test_req_bash_007_4_system_errors(tmp_path):
     (tmp_path / "plain").write_text("not a program")
 
@@ -1703,7 +1962,10 @@ def test_req_bash_007_4_system_errors(tmp_path):
     no_leak(lambda: [fails(*case) for case in cases])
 
 
-@clause("007.5", saboteur=("return failed(\"status_unknown\", SUPERVISOR_KILLED)", "return Outcome(\"exited\", 0)"))
+@clause(
+    "007.5",
+    saboteur=("Exchange._try_supervisors", 'failed("status_unknown", SUPERVISOR_KILLED)', 'Outcome("exited", 0)'),
+)
 @needs_proc
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_req_bash_007_5_a_lost_status_is_unknown(profile):
@@ -1719,7 +1981,7 @@ def test_req_bash_007_5_a_lost_status_is_unknown(profile):
         assert tool.run("echo fine").exit_code == 0
 
 
-@clause("007.6", saboteur=("if outcome.exit_code == 137 else", "if not outcome.exit_code else"))
+@clause("007.6", saboteur=("status_line", "outcome.exit_code == 137", "not outcome.exit_code"))
 @fewest
 @given(
     st.lists(known_commands(codes=st.sampled_from([0, 1, 136, 137, 138, 143]), signals=["KILL", "TERM"]), min_size=4),
@@ -1736,7 +1998,7 @@ def test_req_bash_007_6_a_kill_that_is_not_ours(commands, deaf):
             assert (hint in text) == (known.code == 137)
 
 
-@clause("007.7", saboteur=('reason = self.shell.why_unread() if status == "exited" else ""', 'reason = ""'))
+@clause("007.7", saboteur=("Command.describe", 'self.shell.why_unread() if status == "exited" else ""', '""'))
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
@@ -1752,7 +2014,7 @@ def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
 # ---- 008 Text ------------------------------------------------------------------------------------------------------
 
 
-@clause("008.1", saboteur=(r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)", r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\)"))
+@clause("008.1", saboteur=("_MOVES_NOTHING", "x1b\\x80-\\x9f\\n", "x80-\\x9f"))
 @given(st.lists(st.sampled_from(ESCAPE_SEQUENCES) | st.text(st.sampled_from("ab [];0m\n\té"), max_size=6), max_size=12))
 @example(["\x1b]0;no end\n", "kept"])
 @example(["\x1b]8;;http://x\x1b\\", "link", "\x1b]0;title\x07"])
@@ -1764,17 +2026,41 @@ def test_req_bash_008_1_no_escape_sequences(pieces):
     assert bash_tool.render("\x1b]0;no end\nkept\x07") == "0;no end\nkept"
 
 
+def unfolded(tokens):
+    """The tokens of a line, or of the lines that take its place if it is overwritten (4.7)."""
+    moves = [token["final"] or token["move"] for token in tokens]
+    moves = [move for move in moves if move and (move in "\r\b" or move in "ABCDEFGJK")]
+    if set(moves) != {"\r"} or len(moves) > 8:
+        return [[(token["text"] or "", token["count"], token["final"] or token["move"]) for token in tokens]]
+    texts = [""]
+    for token in tokens:
+        texts[-1] += token["text"] or ""
+        texts += [""] * (token["move"] == "\r")
+    texts, wide = [text for text in texts if text], dict(fenced("pattern"))["WIDE"].replace("\n", "")
+    columns = [(len(re.sub(wide, "xx", text.rstrip())), len(re.sub(wide, "xx", text))) for text in texts]
+    above = [text for text, (old, _), (_, new) in zip(texts, columns, columns[1:]) if old > new]
+    return [[(text, "", "")] for text in above[-3:] + texts[-1:]] or [[]]
+
+
 def terminal(text):
-    """A slow terminal, one cell at a time, by the pattern of SPEC.md: the naive twin of the renderer."""
-    lines, pattern, row = [[]], dict(fenced("pattern"))["TOKEN"].replace("\n", ""), -1
-    for line in text.split("\n"):
+    """A slow terminal, one cell at a time, by the patterns of SPEC.md: the naive twin of the renderer."""
+    pattern, drawn = dict(fenced("pattern"))["TOKEN"].replace("\n", ""), []
+    *ended, last = text.replace("\0", "\ufffd").split("\n")
+    for line in [*([*re.finditer(pattern, one)] for one in ended), [*re.finditer(pattern, last)]]:
+        drawn.append([token for token in line if token["text"] or token["move"] or token["final"]])
+    for line in drawn[:-1]:
+        shows = [token for token in line if not token["final"] or token["final"] in "ABCDEFGJK"]
+        if shows and shows[-1]["move"] == "\r":
+            line.remove(shows[-1])
+    lines, row = [[]], -1
+    for line in (one for tokens in drawn for one in unfolded(tokens)):
         row, at = row + 1, 0
         if row == len(lines):
             lines.append([])
         cells = lines[row]
-        for token in re.finditer(pattern, line):
-            count, move = int(token["count"] or 0), token["final"] or token["move"]
-            for character in token["text"] or "":
+        for shown, count, move in line:
+            count = int(count or 0)
+            for character in shown:
                 cells[at : at + 1] = [character]
                 at += 1
             if move == "\r":
@@ -1802,7 +2088,7 @@ def drawn_on_a_screen(sequences, characters):
 OVERWRITES = "\r \x08 \r\n \x1b[K \x1b[0K \x1b[2K \x1b[1K \x1b[3G \x1b[2D \x1b[D \x1b[C \x1b[m".split(" ")
 
 
-@clause("008.2", saboteur=("\n            line.seek(0)", "\n            line.seek(0), line.truncate()"))
+@clause("008.2", saboteur=("_without_remains", "if old.rstrip()[len(new) :]", "if old[len(new) :]"))
 @given(drawn_on_a_screen(OVERWRITES + ESCAPE_SEQUENCES, "abc 好\t\n\x1b[]2;K"))
 @example("Initial\r\r\r\rFinal")
 @example("Line1\r\nLine2\rLine2Updated\nLine3\r\n")
@@ -1816,26 +2102,31 @@ OVERWRITES = "\r \x08 \r\n \x1b[K \x1b[0K \x1b[2K \x1b[1K \x1b[3G \x1b[2D \x1b[D
 @example("abcdef\x1b[3D\x1b[00Kx\x1b[C\n\x1b[Dy")
 @example("abcd\x1b[٣Dx")
 @example("overwritten\rup to here\nplain\nplain\n12\x1b[D3\x1b[C4")
+@example("downloading\r           \rdone\nabcde\rabc  \rab\r\n")
+@example("aaaaa\rbbbb\rccc\rdd\re\n" + "abc\r" * 8 + "d\n" + "abc\r" * 9 + "d\na\x1b[3mbc\x1b[m\rd")
 def test_req_bash_008_2_overwritten_is_gone(text):
     assert bash_tool.render(text) == terminal(text)
-    assert bash_tool.render("Initial text\rnext\r") == "nextial text" and bash_tool.render("a\r\nb") == "a\nb"
+    assert bash_tool.render("Initial text\rnext\r") == "Initial text\nnext" and bash_tool.render("a\r\nb") == "a\nb"
+    for written in ("apples,33\rpears,5", "1:name,qty\ra,3\rb,5", "downloading\r完成       ", "完成\rabc", "abc\rde\r"):
+        for end in ("", "\n", "\r\n"):  # no text that no program wrote
+            assert set(bash_tool.render(written + end).split("\n")) <= {*written.split("\r"), ""}
     assert bash_tool.render("10%\r 50%\r100%") == "100%" and bash_tool.render("long\r\x1b[Ks") == "s"
     assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
 
 
-@clause("008.3", saboteur=(r"[\x00-\x07\x0b\x0c\x0e", r"[\x01-\x07\x0b\x0c\x0e"))
+@clause("008.3", saboteur=("_SHOWS_NOTHING", "\\x01-\\x07", "\\x02-\\x07"))
 @given(st.text(st.characters(max_codepoint=0x2FF), max_size=60))
 @example("\0")
 @example("a\0b\x01\x7f\x80\t")
 def test_req_bash_008_3_no_control_characters(text):
     rendered = bash_tool.render(text)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", rendered)
-    assert rendered.count("\n") == text.count("\n") or re.search(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[ABEFJ]", text)
+    assert rendered.count("\n") == text.count("\n") or re.search(r"\r|(?:\x1b\[|\x9b)[0-?]*[ -/]*[ABEFJ]", text)
     if not re.search(r"[\x08\r\x1b\x90-\x9f]", text):
-        assert rendered == re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
+        assert rendered == re.sub(r"[\x01-\x08\x0b-\x1f\x7f-\x9f]", "", text).replace("\0", "\ufffd")
 
 
-@clause("008.4", saboteur=('return data.decode("utf-8", "replace")', 'return data.decode("latin-1")'))
+@clause("008.4", saboteur=("decode", '"utf-8", "replace"', '"latin-1"'))
 def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
     pieces = b"a \n \xff \xc0 \xc3 \xa9 \xe2\x82 \xac \xf0\x9f \x98\x80 \xed\xa0\x80".split(b" ")
 
@@ -1872,7 +2163,7 @@ WORST = WORST.split("|") + [
 ]
 
 
-@clause("008.5", saboteur=("        line.write(run)\n", "        line.write(run), list(line.getvalue())\n"))
+@clause("008.5", saboteur=("_draw", ".write(run)", ".write(run), list(line.getvalue())"))
 def test_req_bash_008_5_linear_time():
     length = 40000 if THOROUGH or CHANGED else 2000
     for worst in WORST:
@@ -1893,7 +2184,7 @@ def test_req_bash_008_5_linear_time():
 UPWARDS = ["\x1b[" + end for end in "A 2A B 9B E 2E F 3F J 0J 1J 2J H".split()] + ["\n", "\n", "\n\n"]
 
 
-@clause("008.6", saboteur=('if kind in "AF":', 'if kind in "F":'))
+@clause("008.6", saboteur=("_draw", 'in "AF":', 'in "F":'))
 @given(drawn_on_a_screen(UPWARDS + OVERWRITES, "ab 好\n"))
 @example("one\ntwo\n\x1b[2A\x1b[Kone!\n\x1b[Ktwo!\n")
 @example("one\ntwo\nthree\x1b[F\x1b[Jend")
@@ -1904,6 +2195,19 @@ def test_req_bash_008_6_lines_that_are_drawn_again(text):
     assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
     frames = "".join("\x1b[2A\x1b[2Kjob 1: %d%%\n\x1b[2Kjob 2: %d%%\n" % (n, n) for n in range(100))
     assert bash_tool.render("log\n\n\n" + frames + "end\n") == "log\njob 1: 99%\njob 2: 99%\nend\n"
+
+
+@clause("008.7", saboteur=("_only_moves", "without_nul(text)", 'text.replace("\\0", "")'))
+@few
+@given(st.lists(st.sampled_from(["a", "b c", "é", "", "\n", "\r\n"]), min_size=2, max_size=8))
+@example(["one", "two", ""])
+def test_req_bash_008_7_nul_is_shown(names):
+    with BashTool() as tool:
+        result = tool.run("printf '%s'" % "\\0".join(names).replace("\n", "\\n").replace("\r", "\\r"))
+        assert result.stdout == "\ufffd".join(names).replace("\r", "")
+        assert result.stdout_bytes == "\0".join(names).encode()
+        many = tool.run("head -c 50000 /dev/zero")  # each takes three bytes as text
+        assert many.truncated and os.path.getsize(many.output_file) == 50000
 
 
 def busy(act):
@@ -1922,7 +2226,7 @@ def path_in(text):
     return Path(last[len("[full output: ") : -1])
 
 
-@clause("009.1", saboteur=("with_newline(text) + saved + \"\\n\" if cut", "text if cut"))
+@clause("009.1", saboteur=("format_brackets", 'with_newline(text) + saved + "\\n"', "text"))
 @given(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
 @few
 def test_req_bash_009_1_names_the_whole_output(size, end):
@@ -1932,7 +2236,7 @@ def test_req_bash_009_1_names_the_whole_output(size, end):
     assert path.read_bytes() == b"x" * size + end.encode() + b"y" and result.output_file == str(path)
 
 
-@clause("009.2", saboteur=("os.fchmod(fd, 0o600)", "os.fchmod(fd, 0o644)"))
+@clause("009.2", saboteur=("_create", "(fd, 0o600)", "(fd, 0o644)"))
 @pytest.mark.parametrize("umask", [0, 0o077, *[0o777] * ROOT])  # an ordinary user could not use a folder made under it
 def test_req_bash_009_2_is_private(umask):
     program = "import os, sys\nfrom bash_tool import BashTool\nos.umask(int(sys.argv[1]))\nprint(BashTool().run('seq 50000').output_file)"
@@ -1941,7 +2245,7 @@ def test_req_bash_009_2_is_private(umask):
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-@clause("009.3", saboteur=("self._pending += chunk", 'self._pending += chunk.replace(b"\\r", b"")'))
+@clause("009.3", saboteur=("Output.read", "_pending += chunk", '_pending += chunk.replace(b"\\r", b"")'))
 @given(st.binary(min_size=1, max_size=2000))
 @few
 def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
@@ -1953,7 +2257,7 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
         assert Path(result.output_file).read_bytes() == data + data
 
 
-@clause("009.4", saboteur=("OSError as problem:\n                self", "KeyError as problem:\n                self"))
+@clause("009.4", saboteur=("Output.save", "except OSError", "except KeyError"))
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(monkeypatch):
     @fewer
     @given(st.sampled_from(["", "folder"]), st.integers(7000, 90000), known_commands())
@@ -1978,7 +2282,7 @@ def test_req_bash_009_4_a_file_that_fails_changes_one_line(monkeypatch):
             assert result.stdout.endswith("\n100000\n")
 
 
-@clause("009.5", saboteur=("            if self.room < 0:\n", "            if False:\n"))
+@clause("009.5", saboteur=("Output._write", "self.room < 0:", "False:"))
 def test_req_bash_009_5_is_capped():
     assert bash_tool.FILE_CAP_BYTES == 64 * 1024 * 1024
     with variant_module(FILE_CAP_BYTES="200 * KIB").BashTool() as tool:
@@ -1991,7 +2295,7 @@ def test_req_bash_009_5_is_capped():
 
 
 @pytest.mark.parametrize("is_the_users", [False, True])
-@clause("009.6", saboteur=("        if _remove_finished(path):\n", "        if True:\n"))
+@clause("009.6", saboteur=("_make_room", "_remove_finished(path)", "True"))
 def test_req_bash_009_6_the_folder_is_capped(is_the_users):
     assert (bash_tool.FOLDER_CAP_BYTES, bash_tool.FOLDER_CAP_FILES) == (1024**3, 1000)
     folder = Path("bash-tool-of-%d" % os.getuid() if is_the_users else "s")
@@ -2023,7 +2327,7 @@ def test_req_bash_009_6_the_folder_is_capped(is_the_users):
         assert not {"output-%012x.log" % 1000, "output-%012x.job" % 1000} & names
 
 
-@clause("009.7", saboteur=("        if self._path is not None:\n            remove_files(self._path)\n", ""))
+@clause("009.7", saboteur=("Exchange.abandon", "remove_files(self._path)", "pass"))
 def test_req_bash_009_7_close_keeps_what_was_named():
     seen = []
 
@@ -2047,7 +2351,7 @@ def test_req_bash_009_7_close_keeps_what_was_named():
     assert not list(Path(os.environ["TMPDIR"]).glob("bash-tool-*"))
 
 
-@clause("009.8", saboteur=("if buffer.total_bytes > self._plan.limit_bytes:", "if True:"))
+@clause("009.8", saboteur=("Output.read", "buffer.total_bytes > self._plan.limit_bytes", "True"))
 @fewest
 @given(
     st.lists(known_commands(), min_size=4, max_size=8),
@@ -2063,6 +2367,23 @@ def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@clause("009.9", saboteur=("_create", "with suppress(OSError):", "if True:"))
+@pytest.mark.parametrize("number", LACKS)
+def test_req_bash_009_9_without_modes_or_locks(number):
+    program = """
+        for umask in 0o022, 0o077:
+            os.umask(umask)
+            result = tool.run("seq 100000")
+            assert not result.notes and result.output_file, result
+            assert len(open(result.output_file).readlines()) == 100000
+            assert os.stat(result.output_file).st_mode & 0o7777 == 0o600
+        bash_tool.FOLDER_CAP_FILES = 1  # nothing is removed that may be written
+        assert os.path.exists(tool.run("seq 100000").output_file) and len(os.listdir("s")) == 3
+        print("done")
+    """
+    assert in_host(textwrap.dedent(WITHOUT_LOCKS) + textwrap.dedent(program), number) == "done\n"
+
+
 # ---- 010 Bounds ----------------------------------------------------------------------------------------------------
 FLOODS = [  # examples, not drawn: each takes seconds, and differs in how fast and how compressible it is
     "head -c %dM /dev/zero" % (1024 if THOROUGH else 200),
@@ -2071,7 +2392,7 @@ FLOODS = [  # examples, not drawn: each takes seconds, and differs in how fast a
 ]
 
 
-@clause("010.1", saboteur=("while tail and self._held_bytes", "while False and self._held_bytes"))
+@clause("010.1", saboteur=("OutputBuffer.add", "while tail", "while False"))
 @pytest.mark.parametrize("flood", first_of(FLOODS, *FLOODS[:2]))
 def test_req_bash_010_1_a_flood_stays_small(flood):
     grown = in_host(
@@ -2092,7 +2413,14 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
     assert max(map(int, grown.split())) < 8 * 1024, grown  # in the host, and in the supervisor
 
 
-@clause("010.2", saboteur=("total_bytes += len(chunk)", "total_bytes = min(self.total_bytes + len(chunk), 131073)"))
+@clause(
+    "010.2",
+    saboteur=(
+        "OutputBuffer.add",
+        "total_bytes += len(chunk)",
+        "total_bytes = min(self.total_bytes + len(chunk), 131073)",
+    ),
+)
 @given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
 @few
 @example([(131073, "1"), (1, "2")])
@@ -2102,7 +2430,7 @@ def test_req_bash_010_2_the_size_is_true(writes):
     assert result.total_bytes == sum(size for size, _ in writes) and result.exit_code == 0
 
 
-@clause("010.3", saboteur=("_engine.give_back(line)", "sys.modules.setdefault(\"leaked\", []).append(line)"))
+@clause("010.3", saboteur=("Exchange._let_go", "_engine.give_back", 'sys.modules.setdefault("leaked", []).append'))
 def test_req_bash_010_3_nothing_stays():
     tool = BashTool(profile=tiny(default=0.1, grace=0.1, drain_idle_s=0.05))
 
@@ -2121,7 +2449,7 @@ def test_req_bash_010_3_nothing_stays():
 # ---- 011 A held pipe -----------------------------------------------------------------------------------------------
 
 
-@clause("011.1", saboteur=("min(quiet_s + self.plan.drain_idle_s, longest)", "quiet_s + self.plan.drain_idle_s"))
+@clause("011.1", saboteur=("Life._drain", "min(quiet_s + plan.drain_idle_s, longest_s)", "quiet_s + plan.drain_idle_s"))
 @fewest
 @given(known_commands(), st.floats(0.5, 0.7), st.floats(0.0, 0.4))
 @example(Known("echo hi", merged="hi\n"), 0.5, 1.5)
@@ -2141,7 +2469,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert silent.stdout == known.merged
 
 
-@clause("011.2", saboteur=("named=list_processes(left), stop", "named=\"processes\", stop"))
+@clause("011.2", saboteur=("leftover_notes", "named=named,", 'named="processes",'))
 @needs_proc
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
@@ -2158,14 +2486,16 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             assert note.startswith("still running: %s; to stop: " % named)
             assert (result.output_file is None) == bool(quiet)
             assert note.endswith("; output goes on to %s" % result.output_file) == (not quiet)
-            stop = re.search(r"to stop: (kill -9 [-0-9 ]+)(;|$)", note).group(1)
+            stop = re.search(r"to stop: (kill -TERM [-0-9 ]+)(;|$)", note).group(1)
             subprocess.run(["bash", "-c", stop], check=True)
             assert eventually(lambda: not any(map(alive, pids)))
     for passing in ("true & ", "(sleep 0.02) >/dev/null 2>&1 & ", "sleep 0.02 & "):  # what is just ending
         assert tool.run(passing + "exit %d" % code).notes == ()
 
 
-@clause("011.3", saboteur=("clear_scratch()", "clear_scratch()\n        self.output._write = lambda chunk: None"))
+@clause(
+    "011.3", saboteur=("Command.report", "clear_scratch()", "clear_scratch()\nself.output._write = lambda chunk: None")
+)
 def test_req_bash_011_3_goes_on_reading():
     BashTool().run(":")
     assert eventually(lambda: tasks() == OWN_THREADS)
@@ -2181,7 +2511,7 @@ def test_req_bash_011_3_goes_on_reading():
     assert eventually(lambda: (len(descriptors()), tasks()) <= (len(before[0]), before[1]))
 
 
-@clause("011.4", saboteur=("while not self.stops and not self.is_over():", "while False:"))
+@clause("011.4", saboteur=("Life._drain", "now >= self.due_s", "True"))
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
 
@@ -2203,7 +2533,7 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
         assert all(tool.run("echo %d" % n).stdout == "%d\n" % n for n in range(30))
 
 
-@clause("011.5", saboteur=("any(map(has_inner_number, descendants()))", "any(())"))
+@clause("011.5", saboteur=("Shell.can_kill", "map(has_inner_number, descendants())", "()"))
 @needs_proc
 @fewer
 @given(st.integers(0, 3), st.sampled_from(["default", "background"]))
@@ -2212,16 +2542,16 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
     starts = lasting("sleep 600 >/dev/null 2>&1 & ") * count
     with BashTool(shell=[*own, "bash"], ephemeral=True) as tool:
         result = tool.run(starts + until_lasting(0, count) + "echo up", mode=mode)
-        assert "kill -9" not in result.text and "up\n" in result.text and result.ok
+        assert "to stop" not in result.text and "up\n" in result.text and result.ok
         assert len(result.leftovers) == count + 1 and result.text.count(lasting(' "sleep 600"')) == count
         running = tool.run(starts + lasting("sleep 602"), mode="background")
         assert running.status == "running" and "kill -9" not in running.text
     with BashTool(shell=["env", "bash"], ephemeral=True) as tool:  # a prefix that stays here
-        assert "; to stop: kill -9 -" in tool.run(lasting("sleep 600 >/dev/null &")).text
+        assert "; to stop: kill -TERM -" in tool.run(lasting("sleep 600 >/dev/null &")).text
         assert "kill -9 -" in tool.run(lasting("sleep 600"), mode="background").text
 
 
-@clause("011.6", saboteur=("else sorted(self.leftovers),", "else sorted(self.leftovers)[:LEFTOVERS_NAMED],"))
+@clause("011.6", saboteur=("Command.describe", "(self.leftovers)", "(self.leftovers)[:LEFTOVERS_NAMED]"))
 @needs_proc
 @fewer
 @given(st.integers(0, 8), st.sampled_from(["default", "background"]))
@@ -2239,10 +2569,37 @@ def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
         assert answer["structuredContent"]["leftovers"] == sorted(numbers) and len(numbers) == count
 
 
+@clause("011.7", saboteur=("list_processes", "if line:", "if True:"))
+@needs_proc
+def test_req_bash_011_7_what_is_ending_is_not_named():
+    tool = BashTool(profile=tiny(default=20, drain_idle_s=0.1))
+
+    def run(n):
+        word = "0.%03d" % (100 + n % 40 - 10)
+        result = tool.run("sleep %s & echo x" % word)
+        named = [r'still running: pid (\d+) "sleep %s"; to stop: kill -TERM -\d+; output goes on to /.*' % word]
+        found = [re.fullmatch(named[0], note) for note in result.notes]
+        assert all(found) and [int(each[1]) for each in found] == list(result.leftovers) and result.stdout == "x\n", (
+            result
+        )
+        quiet = tool.run("sleep %s >/dev/null & echo x" % word).notes
+        assert all('"sleep %s"' % word in note for note in quiet), quiet
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, range(160 if THOROUGH else 40)))
+    call = 60 if os.uname().machine == "x86_64" else 93
+    ends = "threading.Thread(target=time.sleep, args=(600,)).start(); ctypes.CDLL(None).syscall(%d, 0)" % call
+    start = "python3 -c 'import ctypes, threading, time; %s' >/dev/null 2>&1 & echo $!\n" % ends
+    with BashTool(ephemeral=True) as tool:  # as a process that is just ending, for as long as one likes
+        result = tool.run(start + "until grep -q '^State:.Z' /proc/$!/status; do sleep 0.02; done")
+        assert len(os.listdir("/proc/%d/task" % int(result.stdout))) == 2
+        assert (result.notes, result.leftovers) == ((), ())
+
+
 # ---- 012 The command's text ----------------------------------------------------------------------------------------
 
 
-@clause("012.1", saboteur=("b\"-c\", line.encode()]", "b\"-c\", line.encode(), plan.text[:99]]"))
+@clause("012.1", saboteur=("Shell._spawn", ".encode()", ".encode(), plan.text[:99]"))
 @few
 @given(
     st.sampled_from(list(PROFILES)),
@@ -2259,7 +2616,7 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
         assert tool.run(command, stdin=stdin).stdout.rstrip("\n") == "none else"
 
 
-@clause("012.2", saboteur=('text + b"', 'text[:131071] + b"'))
+@clause("012.2", saboteur=("Shell._make_text", "._plan.text", "._plan.text[:131071]"))
 @given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 @few
 def test_req_bash_012_2_any_length(size, filler):
@@ -2271,7 +2628,7 @@ def test_req_bash_012_2_any_length(size, filler):
         assert result.text == "0\n%d\n" % (size * len(filler.encode()))
 
 
-@clause("012.3", saboteur=('if "\\0" in command:', "if False:"))
+@clause("012.3", saboteur=("parse_command", '"\\0" in command', "False"))
 @given(st.text(max_size=20), st.sampled_from(["\0", "\ud800", "\udfff"]), st.text(max_size=20))
 def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
     with BashTool() as tool:
@@ -2284,7 +2641,7 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 
 @needs_proc
 @pytest.mark.parametrize("face", ["server", "command line", "library"])
-@clause("012.4", saboteur=("take_own_name()\n    _prctl", "_prctl"))
+@clause("012.4", saboteur=("_use", "take_own_name()", "pass"))
 def test_req_bash_012_4_names_of_its_own(face):
     folder = Path(tempfile.mkdtemp()) / "python-server"
     folder.mkdir()
@@ -2314,7 +2671,7 @@ def test_req_bash_012_4_names_of_its_own(face):
 # ---- 013 The working directory is gone -----------------------------------------------------------------------------
 
 
-@clause("013.1", saboteur=("self._spawn(self.scratch, writers)", 'self._spawn(b"/", writers)'))
+@clause("013.1", saboteur=("Shell.start", "self.scratch,", 'b"/",'))
 @few
 @given(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
@@ -2345,7 +2702,14 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
 WAYS_OF_MAKING = ["> a", "mkdir b", "ln -s no c", "mkfifo d", "> .e", "> f; rm f", "mkdir g; rmdir g"]
 
 
-@clause("013.2", saboteur=("self.notes.append(NOTE_SCRATCH.format(path=make_printable(self.scratch)))", "pass"))
+@clause(
+    "013.2",
+    saboteur=(
+        "Shell.clear_scratch",
+        "self.notes.append(NOTE_SCRATCH.format(path=make_printable(problem.filename)))",
+        "pass",
+    ),
+)
 @few
 @given(st.lists(st.sampled_from(WAYS_OF_MAKING), max_size=3), known_commands(), st.booleans())
 @example(["> made"], Known(":"), False)
@@ -2368,7 +2732,7 @@ def test_req_bash_013_2_keeps_what_was_left_there(tmp_path, makes, known, busy):
         assert busy or not os.path.exists(folder)
 
 
-@clause("013.3", saboteur=("_directory", "os.stat(path + \"/\")", "pass"))
+@clause("013.3", saboteur=("_directory", '(path + "/")', '("/")'))
 @given(folders, st.sampled_from(["missing", "file", "below a file", "shut off", "~"]), st.booleans())
 @few
 def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
@@ -2398,10 +2762,27 @@ def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
             assert b"cwd takes an existing directory" in done.stderr and not (folder / "ran").exists()
 
 
+@clause("013.4", saboteur=("make_scratch", 'b"/scratch"', 'b"-scratch"'))
+@given(st.sampled_from(["", "touch made", "rmdir scratch", "rmdir scratch; touch made"]), st.booleans())
+@few
+def test_req_bash_013_4_has_a_parent_of_its_own(then, carries):
+    folder = Path(tempfile.mkdtemp())
+    (folder / "gone").mkdir()
+    with BashTool(folder / "gone", state_dir=folder / "s", carry=carries) as tool:
+        tool.run("seq 100000")
+        os.rmdir(folder / "gone")
+        result = tool.run("cd ..; pwd; ls -A; stat -c %%a .; %s" % then)
+        parent, *rest = result.stdout.splitlines()
+        assert rest == ["scratch", "700"] and os.path.dirname(parent) == os.path.realpath(folder / "s")
+        left = "touch" in then
+        assert os.path.exists(parent) == left
+        assert ("files that the command left are in " + parent in result.notes) == left, result
+
+
 # ---- 014 The environment -------------------------------------------------------------------------------------------
 
 
-@clause("014.1", saboteur=("kept_out = DROPPED_NAMES | withheld", "kept_out = withheld"))
+@clause("014.1", saboteur=("scrub_env", "not in DROPPED_NAMES | withheld", "not in withheld"))
 def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise; alias ls=false\n")
     (tmp_path / "usr").mkdir()
@@ -2414,7 +2795,7 @@ def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
         assert BashTool().run("type -t builtin command unset").text == "builtin\nbuiltin\nbuiltin\n"
 
 
-@clause("014.2", saboteur=("    env.update(NON_INTERACTIVE)\n", ""))
+@clause("014.2", saboteur=("scrub_env", "in NON_INTERACTIVE.keys() - stays", "in ()"))
 def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
     editors = ["EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"]
     for name in [*editors, "PAGER", "GIT_PAGER", "TERM", "GIT_TERMINAL_PROMPT"]:
@@ -2444,7 +2825,26 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         assert tool.run("$SUDO_EDITOR f").exit_code == 1
 
 
-@clause("014.3", saboteur=('env["LANG"] = "C.UTF-8"', "pass"))
+@clause("014.13", saboteur=("Session.plan", 'UNBUFFERED if request.mode == "background" else {}', "UNBUFFERED"))
+@pytest.mark.parametrize("own", [None, "", "0"])
+def test_req_bash_014_13_background_output_comes_at_once(monkeypatch, own):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    if own is not None:
+        monkeypatch.setenv("PYTHONUNBUFFERED", own)
+    shows, host = "echo .${PYTHONUNBUFFERED-none}", "." + ("none" if own is None else own) + "\n"
+    background_s = host if own is not None else ".1\n"
+    with BashTool() as tool, BashTool(base_env={"PATH": os.environ["PATH"]}) as given_one:
+        for _ in range(2):
+            assert tool.run(shows, mode="background").stdout == background_s
+            assert tool.run(shows).stdout == host
+            assert tool.run(shows, mode="background", env={"PYTHONUNBUFFERED": "x"}).stdout == ".x\n"
+            assert given_one.run(shows, mode="background").stdout == ".1\n" and given_one.run(shows).stdout == ".none\n"
+        if own is None:
+            job = background(tool, lasting("python3 -c 'import time; print(\"up\"); time.sleep(600)'"))
+            assert eventually(lambda: job.read()[0] == "up\n") and job.kill()
+
+
+@clause("014.3", saboteur=("scrub_env", 'env["LANG"] = "C.UTF-8"', "pass"))
 @given(st.dictionaries(st.sampled_from("LANG LC_ALL LC_CTYPE LC_TIME".split()), st.sampled_from(["", "C", "de.UTF-8"])))
 def test_req_bash_014_3_the_locale(locale):
     env, _ = bash_tool.scrub_env(locale)
@@ -2457,18 +2857,27 @@ HARMLESS = """PATH HOME GIT_AUTHOR_NAME GIT_CONFIG_GLOBAL GIT_CONFIG_VALUE_0 SSH
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY TOKENIZERS_PARALLELISM CI""".split()
 
 
-@clause("014.4", saboteur=("name: value for name, value in environ", "name: value.strip() for name, value in environ"))
+@clause(
+    "014.4",
+    saboteur=(
+        "scrub_env",
+        "name: value for name, value in environ.items() if name",
+        "name: value.strip() for name, value in environ.items() if name",
+    ),
+)
 @given(
     st.dictionaries(st.sampled_from(HARMLESS), st.text(st.characters(exclude_characters="\0"), max_size=12)),
     st.dictionaries(st.sampled_from(SECRET_NAMES), st.sampled_from(SETTINGS)),
+    st.sets(st.sampled_from([*bash_tool.DROPPED_NAMES, *FORCED_COLOURS, *bash_tool.NON_INTERACTIVE, "MY_TOKEN"])),
 )
-def test_req_bash_014_4_all_else_passes(environ, set_to):
-    passed = {**GIT_PAIRS, **environ, **set_to}
-    env, withheld = bash_tool.scrub_env(passed)
-    assert not withheld and env.items() >= passed.items()
+def test_req_bash_014_4_all_else_passes(environ, set_to, taken):
+    passed = {**GIT_PAIRS, **SHOWN_ANYWAY, **environ, **set_to}
+    env, withheld = bash_tool.scrub_env({**passed, **{name: FORCED_COLOURS.get(name, "ssh-askpass") for name in taken}})
+    assert set(withheld) == taken & {"MY_TOKEN"}  # what is taken out or set is this, and nothing else
+    assert env == {"LANG": "C.UTF-8", **passed, **bash_tool.NON_INTERACTIVE}
 
 
-@clause("014.5", saboteur=("{**NON_INTERACTIVE, **base}", "{**base, **NON_INTERACTIVE}"))
+@clause("014.5", saboteur=("tool_env", "{**NON_INTERACTIVE, **base}", "{**base, **NON_INTERACTIVE}"))
 def test_req_bash_014_5_a_given_environment_is_passed():
     @few
     @given(
@@ -2498,7 +2907,7 @@ def test_req_bash_014_5_a_given_environment_is_passed():
         assert tool.run("echo hi; cd /").text == "hi\nwrong\n"
 
 
-@clause("014.6", saboteur=("(name in words or name.upper().endswith(REMOTE_ENDINGS))", "name in words"))
+@clause("014.6", saboteur=("withheld_notes", " or re.search(_REMOTE_NAME, name)", ""))
 @few
 @given(
     st.sets(st.tuples(names, st.sampled_from("PROXY proxy Index INDEX_URL index_url REGISTRY".split())), max_size=6),
@@ -2520,7 +2929,7 @@ def test_req_bash_014_6_a_withheld_index_is_told(told, others, known):
     assert first.stdout == second.stdout == known.merged
 
 
-@clause("014.7", saboteur=('b"--norc", ', ""))
+@clause("014.7", saboteur=("Shell._spawn", 'b"--norc", b"-c"', 'b"-c"'))
 def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     for name in (".bashrc", ".bash_profile", ".profile", ".bash_login"):
         (tmp_path / name).write_text("echo noise\n")
@@ -2533,7 +2942,7 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     assert BashTool().run("echo quiet").text == "mine\nquiet\n"
 
 
-@clause("014.8", saboteur=("if outcome.exit_code:", "if not outcome.exit_code:"))
+@clause("014.8", saboteur=("withheld_notes", "if outcome.exit_code else", "if not outcome.exit_code else"))
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
     for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
@@ -2590,6 +2999,119 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
         assert tool.call({"check_pid": pid}).notes == (note + secret,) and tool.call({"check_pid": pid}).notes == ()
 
 
+@clause("014.9", saboteur=("scrub_env", " or not re.fullmatch(_FORCED_COLOUR, name + \"=\" + value)", " or True"))
+@given(
+    st.sets(st.sampled_from(sorted(FORCED_COLOURS))),
+    st.dictionaries(
+        st.sampled_from(["GREP_COLORS", "TERM_COLOR", "COLORTERM", "COLUMNS", "X_COLOR_FORCED", "COLORS"]),
+        st.sampled_from(["", "0", "never", "auto", "1;32", "a_FORCE_COLOR=1", "always\n"]),
+    ),
+)
+def test_req_bash_014_9_no_forced_colours(forced, others):
+    env, withheld = bash_tool.scrub_env({**{name: FORCED_COLOURS[name] for name in forced}, **others, **SHOWN_ANYWAY})
+    assert not withheld and env == {**others, **SHOWN_ANYWAY, **bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
+
+
+AUTHENTICATION = """fatal: Authentication failed for 'https://x/' | fatal: could not read Username for 'https://github.com'
+ | git@x: Permission denied (publickey). | ERROR 1045 (28000): Access denied for user 'a'@'b' | {"message":"Unauthorized"}
+ | unauthorized: authentication required | HTTP/1.1 403 Forbidden | 403 Client Error: Forbidden for url | HTTP 401 Unauthorized
+ | An error occurred (AccessDenied) when calling | (error) NOAUTH Authentication required. | Error: Invalid API key
+ | invalid_token | Missing or invalid credentials | expired access token | The token: missing API-key.
+ | Unable to locate credentials. You can configure | You are not logged into any hosts | FATAL:  password authentication failed for user"""
+OTHER_FAILURES = """cat: x: Permission denied | access denied | 401 | status 403 | SyntaxError: Invalid or unexpected token | unexpected token '}'
+ | the token is here | error: missing closing token | FAILED test_x.py::test_unauthorized_user | java.nio.file.AccessDeniedException: /x
+ | --noauth | 4010 Forbidden | credentials | authenticated | logged in | author failed | no such key"""
+AUTHENTICATION, OTHER_FAILURES = (
+    [line.strip() for line in text.split("|")] for text in (AUTHENTICATION, OTHER_FAILURES)
+)
+
+
+@clause("014.10", saboteur=("withheld_notes", "tells_all or ", ""))
+@few
+@given(
+    st.lists(st.sampled_from(AUTHENTICATION), min_size=1),
+    st.lists(st.sampled_from(OTHER_FAILURES)),
+    st.sampled_from(list(PROFILES)),
+    st.integers(1, 25),
+    st.integers(0, 1),
+    st.sampled_from(["default", "background"]),
+)
+def test_req_bash_014_10_all_are_told_where_one_may_be_missed(speaking, others, profile, count, stream, mode):
+    names = ["A%02d_TOKEN" % n for n in range(count)]
+    said = " ".join(shlex.quote(line) for line in (*others, *speaking))
+    mode = {"mode": mode} if profile == "modes" else {}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if bash_tool.looks_secret(name, os.environ[name]):
+                patch.delenv(name)
+        for name in names:
+            patch.setenv(name, "hunter2")
+        with BashTool(profile=profile, ephemeral=True) as tool:
+            quiet = [
+                tool.run("printf '%%s\\n' %s; exit 0" % said),
+                tool.run("printf '%%s\\n' x %s; exit 1" % " ".join(map(shlex.quote, others))),
+            ]
+            assert [each.notes for each in quiet] == [(), ()]
+            failing = "printf '%%s\\n' %s >&%d; exit 1" % (said, stream + 1)
+            first, *more = [tool.run(failing, **mode).notes for _ in range(3)]
+            assert first == ("not passed to commands, because it looks secret: " + ", ".join(names[:20]),)
+            rest = ", ".join(names[20:])
+            assert more == [("not passed to commands, because it looks secret: " + rest,) if rest else (), ()]
+
+
+def test_phrases_of_authentication():
+    for line in AUTHENTICATION + OTHER_FAILURES:
+        assert bool(re.search(bash_tool._UNAUTHENTICATED, line)) == (line in AUTHENTICATION), line
+
+
+@clause("014.11", saboteur=("_OWN_ASKPASS", "[^/]*ssh-askpass[^/]*|", ""))
+@given(
+    st.sampled_from(["", "/usr/lib/ssh/", "./", "ssh-askpass/"]),
+    st.sampled_from(
+        "x11-ssh-askpass ssh-askpass gnome-ssh-askpass3 lxqt-openssh-askpass ksshaskpass git-gui--askpass".split()
+    ),
+    st.sampled_from("askpass.sh echo true my-ksshaskpass git-gui--askpass2 GitHelper".split()),
+    st.sampled_from([((), ()), ((), ("GIT_*",)), (("GIT_*",), ())]),
+)
+def test_req_bash_014_11_a_helper_that_answers_stays(folder, dialog, helper, keep_and_drop):
+    def given_as(value):
+        return bash_tool.scrub_env({"GIT_ASKPASS": value}, *keep_and_drop)[0]["GIT_ASKPASS"]
+
+    assert given_as(folder + helper) == ("false" if keep_and_drop[1] else folder + helper)
+    assert given_as(folder + dialog) == given_as("") == given_as("https://me:pw@host/" + dialog) == "false"
+    for name in ("SSH_ASKPASS", "SUDO_ASKPASS"):
+        assert bash_tool.scrub_env({name: folder + helper})[0][name] == bash_tool.NON_INTERACTIVE[name]
+
+
+LOADERS = ["LD_LIBRARY_PATH", "LIBPATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH"]
+
+
+@clause("014.12", saboteur=("BashTool.__init__", 'if hasattr(sys, "frozen"):', "if False:"))
+@few
+@given(
+    st.dictionaries(st.sampled_from(LOADERS), st.sampled_from([None, "", "/opt/lib"])),
+    st.dictionaries(names, words),
+    st.booleans(),
+)
+@example({"LD_LIBRARY_PATH": "/opt/lib", "LIBPATH": None}, {"PATH_ORIG": "x"}, True)
+def test_req_bash_014_12_the_loader_of_a_frozen_host(bundled, others, is_frozen):
+    set_by = {"_PYI_ARCHIVE_FILE": "/a", "_PYI_X": "1", "_MEIPASS2": "/b", **dict.fromkeys(bundled, "/tmp/_MEI1")}
+    set_by.update({name + "_ORIG": value for name, value in bundled.items() if value is not None})
+    own = {name: value for name, value in bundled.items() if value is not None}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**others, **set_by}.items():
+            patch.setenv(name, value)
+        if is_frozen:
+            patch.setattr(sys, "frozen", True, raising=False)
+        tool = BashTool()
+    known = {os.fsdecode(name): os.fsdecode(value) for name, value in tool._session.first.env.items()}
+    shown = {
+        name: known[name] for name in known if re.match("LD_|LIBPATH|DYLD|_PYI|_MEI", name) and name not in os.environ
+    }
+    assert shown == (own if is_frozen else {name: set_by[name] for name in set_by if name not in tool.withheld})
+    assert known.items() >= {name: value for name, value in others.items() if name not in tool.withheld}.items()
+
+
 # ---- 015 Cancelling ------------------------------------------------------------------------------------------------
 
 
@@ -2601,7 +3123,7 @@ def all_cancelled(commands, profile):
         return at_once(lambda n: tool.run(commands[n].text, timeout_s=60, cancel=tokens[n]), range(len(commands)))
 
 
-@clause("015.1", saboteur=('self.request_stop("cancelled", stops)', 'self.request_stop("timed_out", stops)'))
+@clause("015.1", saboteur=("Life.act", '"cancelled",', '"timed_out",'))
 @given(st.booleans())
 @settings(max_examples=4)
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
@@ -2617,7 +3139,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("line.wait_for(True, until) and line.socket.recv(READ_BYTES)", "False"))
+@clause("015.2", saboteur=("Exchange.abandon", "line.wait(until) and line.socket.recv(READ_BYTES)", "False"))
 def test_req_bash_015_2_an_exception_in_the_caller():
     raised = {signal.SIGINT: KeyboardInterrupt, signal.SIGUSR1: Struck}
 
@@ -2679,10 +3201,7 @@ def test_req_bash_015_2_an_exception_in_the_caller():
     at_whatever_moment()
 
 
-@clause(
-    "015.3",
-    saboteur=("        while not self.childless and self.stops < 2 and", "        while not self.childless and"),
-)
+@clause("015.3", saboteur=("Life._end", "self.stops > 1", "False"))
 def test_req_bash_015_3_the_second_cancel_kills():
     with BashTool(profile=tiny(default=60, grace=60)) as tool:
         begun = time.monotonic()
@@ -2695,7 +3214,7 @@ def test_req_bash_015_3_the_second_cancel_kills():
         assert result.status == "timed_out" and time.monotonic() - begun < 30
 
 
-@clause("015.4", saboteur=("            if self._stops_wanted():\n                return Outcome(\"cancelled\")\n", ""))
+@clause("015.4", saboteur=("Exchange._try_supervisors", 'if self._count_stops(): return Outcome("cancelled")', "pass"))
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     def with_a_token_that_is_cancelled():
         before, cancel = descriptors(), Cancel()
@@ -2725,7 +3244,7 @@ def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     however_it_is_called()
 
 
-@clause("015.5", saboteur=("            self._session.closing.cancel()\n            for", "            for"))
+@clause("015.5", saboteur=("BashTool.close", "self._session.closing.cancel()", "pass"))
 def test_req_bash_015_5_close_ends_what_runs():
     tool = BashTool()
     with ThreadPoolExecutor(3) as pool:
@@ -2736,10 +3255,49 @@ def test_req_bash_015_5_close_ends_what_runs():
     assert not any(map(alive, pids)) and tool.run("echo hi").error == "closed"
 
 
+@clause("015.6", saboteur=("Engine.borrow", "suppress(BlockingIOError)", "suppress(KeyError)"))
+def test_req_bash_015_6_each_waits_for_its_turn():
+    program = """
+        import socket
+        tool, cancels = BashTool(), [Cancel() for _ in range(60)]
+        engine, answers = sys.modules[BashTool.__module__]._engine, {}
+        busy = threading.Thread(target=tool.run, args=("echo $PPID >one; mv one supervisor; until [ -e go ]; do sleep 0.02; done",))
+        busy.start()
+        while not os.path.exists("supervisor"):
+            time.sleep(0.01)
+        supervisor = int(open("supervisor").read())
+        server = int(open("/proc/%d/stat" % supervisor).read().rpartition(") ")[2].split()[1])
+        engine._control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # room for a few
+        os.kill(server, signal.SIGSTOP)
+        def call(n):
+            answers[n] = tool.run(": > made-%d" % n, cancel=cancels[n])
+        threads = [threading.Thread(target=call, args=(n,)) for n in range(60)]
+        for thread in threads:
+            thread.start()
+        for cancel in cancels[30:]:
+            cancel.cancel()
+        end = time.monotonic() + 4
+        while len(answers) < 15 and time.monotonic() < end:
+            time.sleep(0.01)
+        early = len(answers)
+        os.kill(server, signal.SIGCONT)
+        open("go", "w").close()
+        for thread in [*threads, busy]:
+            thread.join()
+        assert early >= 15, early
+        for n, answer in answers.items():
+            assert answer.ok if n < 30 else answer.status == "cancelled", (n, answer)
+            assert n >= 30 or os.path.exists("made-%d" % n)
+        assert sum(os.path.exists("made-%d" % n) for n in range(30, 60)) <= 15
+        print("done")
+    """
+    assert in_host(program) == "done\n"
+
+
 # ---- 016 Live output -----------------------------------------------------------------------------------------------
 
 
-@clause("016.1", saboteur=("add_live(chunk, stream)", "add_live(chunk[1:], stream)"))
+@clause("016.1", saboteur=("Output.read", "add_live(chunk", "add_live(chunk[1:]"))
 @given(st.lists(st.text(st.sampled_from("aé€😀\n\r\x1b"), max_size=8), max_size=6))
 @few
 def test_req_bash_016_1_pieces_joined_are_the_output(words):
@@ -2758,7 +3316,7 @@ def skipped_in(text):
     return sum(float(size) * {"MB": 1048576, "KB": 1024, "B": 1}[unit] for size, unit in sizes)
 
 
-@clause("016.2", saboteur=("skipped = total - sum(len(tail) for _, tail in tails)", "skipped = 0"))
+@clause("016.2", saboteur=("SupervisorEnd.send", "total - sum(len(tail) for _, tail in tails)", "0"))
 @fewest
 @given(st.integers(12, 24), st.floats(0.2, 0.5))
 def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
@@ -2778,7 +3336,7 @@ def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
 # ---- 017 The command line ------------------------------------------------------------------------------------------
 
 
-@clause("017.1", saboteur=("result.exit_code or 0)", "0)"))
+@clause("017.1", saboteur=("_run_and_print", "result.exit_code or 0", "0"))
 @given(st.integers(0, 123), st.sampled_from(["", "hi", "ünï"]))
 @fewer
 def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
@@ -2792,7 +3350,7 @@ def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
     assert (piped.returncode, piped.stdout) == (code, done.stdout)
 
 
-@clause("017.2", saboteur=('"timed_out": 124', '"timed_out": 1'))
+@clause("017.2", saboteur=("EXIT_CODES", '"timed_out": 124', '"timed_out": 1'))
 def test_req_bash_017_2_exit_codes_of_its_own():
     assert cli("--timeout", "0.2", lasting("sleep 600")).returncode == 124
     for wrong in (["--mode", "fast", "x"], ["--nonsense"], [], ["--timeout", "-1", "x"], ["--schema", "nonsense"]):
@@ -2801,7 +3359,7 @@ def test_req_bash_017_2_exit_codes_of_its_own():
     assert cli("echo hi", env=dict(os.environ, PATH="/nowhere")).returncode == 125
 
 
-@clause("017.3", saboteur=("_run_and_print", "lambda *_: cancel.cancel()", "signal.SIG_DFL"))
+@clause("017.3", saboteur=("_run_and_print", "(interrupted)", "(signal.SIG_DFL)"))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
     command = lasting("trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait")
@@ -2813,7 +3371,7 @@ def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
     assert (text, tool.returncode, alive(shell)) == (b"[command cancelled]\nbegun\ncleaned\n", 130, False)
 
 
-@clause("017.4", saboteur=("json.dumps(result.to_dict()", "json.dumps(result.text"))
+@clause("017.4", saboteur=("_run_and_print", ".to_dict()", ".text"))
 @fewer
 @given(known_commands())
 @example(Known("printf '\\377é'"))
@@ -2823,25 +3381,25 @@ def test_req_bash_017_4_json(known):
     fields = json.loads(line)
     with BashTool() as tool:
         same = tool.run(known.text).to_dict()
-    assert set(fields) == {f.name for f in dataclasses.fields(bash_tool.Result)}
+    assert set(fields) == {f.name for f in dataclasses.fields(bash_tool.Result) if f.repr}
     assert {**fields, "duration_s": 0} == {**same, "duration_s": 0}
     assert (fields["exit_code"], fields["signal"]) == (known.code, known.signal)
 
 
-@clause("017.5", saboteur=("hashlib.sha256(_read_file(", "hashlib.sha256(b\"x\" + _read_file("))
+@clause("017.5", saboteur=("main", "_read_file", 'b"x" + _read_file'))
 def test_req_bash_017_5_version():
     digest = subprocess.run(["sha256sum", str(TOOL)], stdout=subprocess.PIPE, check=True).stdout.decode().split()[0]
     assert cli("--version").stdout.decode() == "bash_tool %s sha256:%s\n" % (bash_tool.__version__, digest)
 
 
-@clause("017.6", saboteur=("replace(row, timeouts_s=limits,", "replace(row, timeouts_s=row.timeouts_s,"))
+@clause("017.6", saboteur=("_profile", "timeouts_s=limits", "timeouts_s=row.timeouts_s"))
 def test_req_bash_017_6_environment():
     for name in (*PROFILES, "JOBS"):
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
         assert definition == BashTool(profile=PROFILES[name.lower()]).definition()
     short = dict(os.environ, BASH_TOOL_TIMEOUTS='{"default": 0.3, "grace_s": 0.2}')
-    deaf = cli(lasting("trap '' TERM; sleep 600 & wait; wait"), env=short)
-    assert deaf.stdout.decode() == "[command timed out after 0.3s]\n%s\n" % LONGER_MODES
+    deaf = cli(lasting("trap '' TERM; echo on; sleep 600 & wait; wait"), env=short)
+    assert deaf.stdout.decode() == "[command timed out after 0.3s]\n%s\non\n" % LONGER_MODES
     limits = ['{"default": %s}' % value for value in ('"1"', "-1", "0", "true", "1" + "0" * 900, "NaN")]
     limits += ["soon", "[]", '{"slowly": 1}', '{"grace_s": -1}']
     for name, value in [("PROFILE", "nobody"), *(("TIMEOUTS", value) for value in limits)]:
@@ -2851,7 +3409,7 @@ def test_req_bash_017_6_environment():
             assert b"BASH_TOOL_" + name.encode() in done.stderr, done
 
 
-@clause("017.7", saboteur=("deny=list(map(_typed, options.deny)),", ""))
+@clause("017.7", saboteur=("main", "deny=list(map(_typed, options.deny)),", ""))
 def test_req_bash_017_7_deny():
     @few
     @given(st.lists(words, min_size=1, max_size=3), st.integers(0, 2), known_commands())
@@ -2873,7 +3431,7 @@ def test_req_bash_017_7_deny():
         assert "contains 'touch'" in client.said("touch three") and not Path("three").exists()
 
 
-@clause("017.8", saboteur=("keep_env=options.keep_env,", ""))
+@clause("017.8", saboteur=("main", "keep_env=options.keep_env,", ""))
 def test_req_bash_017_8_keep_env():
     secrets = {"A_TOKEN": "one", "B_TOKEN": "two", "C_KEY_ID": "three"}
     env = dict(os.environ, **secrets)
@@ -2894,7 +3452,7 @@ def test_req_bash_017_8_keep_env():
         assert client.said("echo $A_TOKEN$B_TOKEN").endswith("]\none\n")
 
 
-@clause("017.10", saboteur=("drop_env=options.drop_env,", ""))
+@clause("017.10", saboteur=("main", "drop_env=options.drop_env,", ""))
 def test_req_bash_017_10_drop_env():
     harmless = {"HARMLESS": "one", "LOCAL_A": "two", "LOCAL_B": "three"}
     env = dict(os.environ, **harmless)
@@ -2916,7 +3474,7 @@ def test_req_bash_017_10_drop_env():
         assert said == "[not passed to commands: LOCAL_A]\nnone one\n"
 
 
-@clause("017.9", saboteur=("shorten(job.command),\n", 'shown(""),\n'))
+@clause("017.9", saboteur=("_print_jobs", "shorten(job.command)", 'shown("")'))
 def test_req_bash_017_9_jobs():
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
         commands = ["exit 5", "echo three", lasting("echo é; sleep 600")]
@@ -2928,7 +3486,7 @@ def test_req_bash_017_9_jobs():
         assert header == ["PID", "STATUS", "ELAPSED", "SIZE", "OUTPUT", "COMMAND"]
         jobs = {job.pid: job for job in tool.jobs()}
         ends = {pids[0]: "failed: exit status 5", pids[1]: "completed", pids[2]: "running"}
-        ends[killed] = "failed: signal 9 (SIGKILL)"
+        ends[killed] = "ended by signal 9 (SIGKILL)"
         assert [(int(pid), how) for pid, how, *_ in rows] == list(ends.items())
         assert [size for _, _, _, size, *_ in rows] == ["0B", "6B", "3B", "0B"]
         for pid, _, elapsed, _, path, command in rows:
@@ -2942,7 +3500,7 @@ def test_req_bash_017_9_jobs():
     assert cli("--state-dir", "empty", "--jobs").stdout == b""
 
 
-@clause("017.12", saboteur=('"").split() + options.set', '"").split()'))
+@clause("017.12", saboteur=("main", "() + options.set", "()"))
 def test_req_bash_017_12_limits_that_are_set():
     numbers = st.integers(100, 3000)
 
@@ -2972,7 +3530,7 @@ def test_req_bash_017_12_limits_that_are_set():
         assert client.said("seq 1000").startswith(cut)
 
 
-@clause("017.13", saboteur=('time.time(), "arguments": arguments, **told}', "time.time(), **told}"))
+@clause("017.13", saboteur=("_logger", '"arguments": arguments, *', "*"))
 @fewest
 @given(st.lists(known_commands(), min_size=1, max_size=3))
 def test_req_bash_017_13_a_log(commands):
@@ -3005,7 +3563,7 @@ def test_req_bash_017_13_a_log(commands):
         assert client.end() == 0 and client.complaints().count("\n") == client.complaints().count("/dev/full") == 1
 
 
-@clause("017.14", saboteur=("is_gone = job.kill()", "is_gone = True"))
+@clause("017.14", saboteur=("_use", "job.kill()", "True"))
 @needs_proc
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["row", "json"])
 def test_req_bash_017_14_kill(form):
@@ -3026,10 +3584,63 @@ def test_req_bash_017_14_kill(form):
     assert (done.returncode, done.stdout) == (125, b"") and b" 5;" in done.stderr
 
 
+@clause("017.15", saboteur=("_run_and_print", "_write(2, told)", "None"))
+@pytest.mark.parametrize("stderr", ["pipe", "terminal"])
+def test_req_bash_017_15_one_interrupt_is_told_of(stderr):
+    said = b"bash_tool.py: the command has 9s to end; Ctrl-C again ends it now"
+    for number, (trap, silent) in enumerate([("trap '' INT TERM", False), ("trap 'sleep 0.1; exit' TERM", True)]):
+        ours, theirs = pty.openpty() if stderr == "terminal" else os.pipe()
+        command = lasting("%s; echo $$ >shell%d; sleep 600 & while :; do wait; done" % (trap, number))
+        with forked_program(
+            "--set", "grace_s=9", command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs
+        ) as host:
+            os.close(theirs)
+            pid = number_in(Path("shell%d" % number))
+            host.send_signal(signal.SIGINT)
+            told = b""
+            while not silent and not told.endswith(b"\n"):
+                assert select.select([ours], [], [], 7)[0], "nothing is told"
+                told += os.read(ours, 1000)
+            assert told.strip() == b"" if silent else told.strip() == said and alive(pid)
+            host.send_signal(signal.SIGINT) if not silent else None
+            assert host.stdout.read() == b"[command cancelled]\n" and host.wait(20) == 130 and not alive(pid)
+        with contextlib.suppress(OSError):  # EIO of a terminal
+            assert os.read(ours, 1000) == b""
+        os.close(ours)
+
+
+SHOWN = ["a", "é 好", "\r", "\n", "\t", "\x1b[m", "\x1b[1;38:2;9m", "0;1m", "[2J"]
+HIDDEN = [
+    "\x1b[2J",
+    "\x1b[?1049h",
+    "\x1b[3A",
+    "\x1b]52;c;VE==\x07",
+    "\x1b]0;title\x1b\\",
+    "\x1bPx\x1b\\",
+    "\x1bc",
+    "\x1b(0",
+]
+HIDDEN += ["\x07", "\b", "\x0e", "\x9b", "\x7f", "\x1b\x07"]
+
+
+@clause("017.17", saboteur=("_show", 'text = "".join(begun) + text', "pass"))
+@given(st.lists(st.sampled_from(SHOWN + HIDDEN), max_size=12), st.lists(st.integers(0, 60), max_size=6))
+@example(["a", "\x1b]52;c;VE==\x07", "a", "\x1b[2J", "\x1b[m"], [4, 13, 16, 20])
+def test_req_bash_017_17_a_terminal_gets_text_and_colours(pieces, cuts):
+    shown, begun, whole = [], [], "".join(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "isatty", lambda fd: True)
+        patch.setattr(bash_tool, "_write", lambda fd, text: shown.append(text))
+        places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
+        for begin, end in zip(places, places[1:]):
+            bash_tool._show(begun, whole[begin:end])
+    assert "".join(shown) == "".join(piece for piece in pieces if piece in SHOWN)
+
+
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
 
 
-@clause("018.1", saboteur=("if pattern in request.command:", "if pattern == request.command:"))
+@clause("018.1", saboteur=("_refusal", "if pattern in", "if pattern =="))
 @given(
     st.lists(st.text(st.sampled_from("ab -'"), min_size=1, max_size=3), max_size=3),
     st.text(st.sampled_from("ab -'"), max_size=20),
@@ -3099,7 +3710,7 @@ def test_req_bash_018_3_an_answer_that_is_none(answer):
     assert not os.path.exists("made")
 
 
-@clause("019.1", saboteur=("for python", "os.umask(0o11)\n        for python"))
+@clause("019.1", saboteur=("Engine._start_server", "for python", "os.umask(0o11)\nfor python"))
 def test_req_bash_019_1_the_host_is_left_as_it_was():
     printed = in_host(
         """
@@ -3128,7 +3739,12 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
 
 
 @clause(
-    "019.2", saboteur=("_exchanges.append(self)", "_exchanges.append(self), [n.leave() for n in token._exchanges[:-1]]")
+    "019.2",
+    saboteur=(
+        "Exchange.perform",
+        ".append(self)",
+        ".append(self), [n._line and n._line.send_stops(9) for n in token._exchanges[:-1]]",
+    ),
 )
 @fewest
 @given(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
@@ -3151,7 +3767,7 @@ def test_req_bash_019_2_calls_do_not_meet(commands, chance):
     assert len({result.output_file for result in results if result.output_file}) == 5
 
 
-@clause("019.3", saboteur=("            ids = user, self.confinement\n", "            ids = user, ()\n"))
+@clause("019.3", saboteur=("Engine.borrow", "self.confinement", "()"))
 def test_req_bash_019_3_a_newer_tool_is_as_confined_as_its_host():
     said = in_host("""
         import ctypes
@@ -3197,7 +3813,7 @@ DYING_HOST = lasting("""
 """)
 
 
-@clause("020.1", saboteur=("            self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)\n", "            pass\n"))
+@clause("020.1", saboteur=("Life.act", "self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)", "pass"))
 @needs_proc
 @fewest
 @given(st.lists(endless(), min_size=5, max_size=5), st.permutations(["KILL", "TERM", "exit", "segfault", "forked"]))
@@ -3222,7 +3838,7 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
     at_once(dies, list(zip(commands, deaths)))
 
 
-@clause("020.2", saboteur=("():\n            self.attached = self.plan.ephemeral", "():\n            pass"))
+@clause("020.2", saboteur=("Life._report", "self._plan.ephemeral", "self.attached"))
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
     in_host("""
@@ -3236,7 +3852,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
-@clause("020.3", saboteur=("first.kill()  #", 'first.kill(), os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "3")  #'))
+@clause("020.3", saboteur=("_start_python", ".kill()", '.kill(), os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "3")'))
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host("""
         tool = BashTool()
@@ -3251,13 +3867,14 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
 
 
-@clause("020.4", saboteur=("= HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "= False"))
+@clause("020.4", saboteur=("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"))
 @needs_proc
 @pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
     program = """
-        import os, sys
+        import os, signal, sys
         from bash_tool import BashTool
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a stop of the outer tool brings no traceback
         env = {"PATH": os.environ["PATH"]} if sys.argv[1] == "given" else None
         tool = BashTool(base_env=env)
         tool.run("(setsid sh -c 'echo $$ > stray; exec sleep 600' >/dev/null 2>&1 &)")
@@ -3278,7 +3895,7 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
 # ---- 021 Sections, the tail, and jobs that a model asks about ------------------------------------------------------
 
 
-@clause("021.1", saboteur=("if len(verbs) > 1 and len(chosen) != 1:", "if len(verbs) > 1 and not chosen:"))
+@clause("021.1", saboteur=("parse_arguments", "len(chosen) != 1", "not chosen"))
 @given(st.dictionaries(st.sampled_from(["command", "check_pid", "kill_pid", "timeout"]), st.booleans()))
 def test_req_bash_021_1_exactly_one_verb(chosen):
     values = {"command": "echo x", "check_pid": 1, "kill_pid": 1, "timeout": 1000}
@@ -3319,7 +3936,7 @@ def sanitised_naively(text):
     return out.replace("\r\n", "\n")
 
 
-@clause("021.2", saboteur=('if chr(code) not in "\\t\\n\\r")', 'if chr(code) not in "\\t\\n")'))
+@clause("021.2", saboteur=("_CONTROLS", "\\x0e-\\x1f", "\\x0d-\\x1f"))
 @given(
     st.lists(
         st.sampled_from([" ", *"\x1b[ \x1b] 0;1 m K x € \x07 \x1b\\ \x1b \r \n \t \0 \x1f \x7f ? \x1b(B".split(" ")]),
@@ -3355,7 +3972,7 @@ def tail_naively(data, lines, most, rolling):
     return text, cut
 
 
-@clause("021.3", saboteur=("del lines[:1]  # its", "pass  # its"))
+@clause("021.3", saboteur=("keep_tail", "del lines[:1]", "pass"))
 def test_req_bash_021_3_the_last_whole_lines():
     assert (JOBS.max_output_lines, JOBS.max_output_bytes, JOBS.rolling_bytes) == (2000, 51200, 102400)
     narrow = dataclasses.replace(JOBS, max_output_bytes=64, rolling_bytes=64)
@@ -3392,7 +4009,7 @@ def test_req_bash_021_3_the_last_whole_lines():
     assert reached >= {("lines", False, False), ("lines", False, True)}
 
 
-@clause("021.4", saboteur=("partly if outcome.problem else whole", "partly if outcome.problem else ''"))
+@clause("021.4", saboteur=("saved_text", "else whole", "else ''"))
 def test_req_bash_021_4_a_notice_and_a_file():
     with BashTool(profile=JOBS) as tool:
         result = tool.run("seq -w 9000 >&2; echo on; seq -w 9000 >&2")
@@ -3445,7 +4062,7 @@ def test_req_bash_021_4_a_notice_and_a_file():
                 assert re.search(notice, tool.run("seq -w 20000").text)
 
 
-@clause("021.5", saboteur=('return "%d (%s)" % (code, name) if name else str(code)', "return str(code)"))
+@clause("021.5", saboteur=("describe_code", '"%d (%s)" % (code, name) if name else str', "str"))
 @given(
     st.sampled_from(["", "out\n", "a\n\nb", "\n"]),
     st.sampled_from(["", "err\n", "x"]),
@@ -3460,7 +4077,7 @@ def test_req_bash_021_5_sections(out, err, code):
     assert (result.is_error, result.exit_code, result.stdout, result.stderr) == (code != 0, code, cut(out), cut(err))
 
 
-@clause("021.6", saboteur=("PARTIAL_LINES = (500, 100)", "PARTIAL_LINES = (100, 500)"))
+@clause("021.6", saboteur=("PARTIAL_LINES", "(500, 100)", "(100, 500)"))
 @needs_proc
 @fewest
 @given(st.lists(st.tuples(sizes_about(500), sizes_about(100)), min_size=2, max_size=5))
@@ -3490,7 +4107,7 @@ def test_req_bash_021_6_goes_to_the_background(outputs):
 written_lines = st.tuples(st.sampled_from([1, 2]), st.sampled_from(["line", "é€😀", "", "x" * 90]))
 
 
-@clause("021.7", saboteur=("self._shown_bytes = offset + stream.total_bytes", "self._shown_bytes = offset"))
+@clause("021.7", saboteur=("Job._new_output", "offset + stream.total_bytes", "offset"))
 @needs_proc
 @fewest
 @given(st.lists(written_lines, max_size=12), st.lists(written_lines, min_size=1, max_size=12))
@@ -3520,7 +4137,7 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause("021.8", saboteur=("return fit_streams(self._outcome, profile)\n", "return self._outcome\n"))
+@clause("021.8", saboteur=("Job._tell", "fit_streams(self._outcome, profile)", "self._outcome"))
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
@@ -3555,7 +4172,7 @@ def test_req_bash_021_8_the_last_answer():
         assert killed.startswith("[Process %d exited with code 143 (SIGTERM).\n" % result.pid)
 
 
-@clause("021.9", saboteur=("named = _job_names(running[-MAX_JOBS:]) or \"none\"", "named = \"none\""))
+@clause("021.9", saboteur=("JobTable.get", '_job_names(running[-MAX_JOBS:]) or "none"', '"none"'))
 @needs_proc
 def test_req_bash_021_9_a_number_that_is_no_jobs():
     with BashTool(profile=keeping(0.5)) as tool:
@@ -3575,7 +4192,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
 odd_numbers = st.sampled_from([86_400_000, 86_400_001, 10**30, True, False, "5 s", 1.5, 2.0, float("nan"), [], {}])
 
 
-@clause("021.10", saboteur=('schema["minimum"] ', "-1 "))
+@clause("021.10", saboteur=("_wrong_argument", 'schema["minimum"] <=', "-1 <="))
 @given(st.integers(-5, 5) | odd_numbers)
 def test_req_bash_021_10_milliseconds(value):
     parsed = bash_tool.parse_arguments({"command": "x", "timeout": value}, JOBS)
@@ -3589,7 +4206,7 @@ def test_req_bash_021_10_milliseconds(value):
 # ---- 022 Streams as data -------------------------------------------------------------------------------------------
 
 
-@clause("022.1", saboteur=('fields["exitCode"] = outcome.exit_code', 'fields["exitCode"] = outcome.exit_code or None'))
+@clause("022.1", saboteur=("stream_fields", ".exit_code", ".exit_code or None"))
 @given(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err"]), st.integers(0, 255))
 @few
 def test_req_bash_022_1_an_object(out, err, code):
@@ -3626,7 +4243,7 @@ def test_req_bash_022_2_a_head_of_characters():
         assert result.truncated and result.total_bytes == 60001 and result.output_file is None
 
 
-@clause("022.3", saboteur=('(outcome.command[:ECHO_CHARS], why)', '(outcome.command, why)'))
+@clause("022.3", saboteur=("stream_fields", "[:ECHO_CHARS]", ""))
 def test_req_bash_022_3_errors_are_not_the_commands():
     profile = dataclasses.replace(STREAMS, timeouts_s={"default": 1.0}, grace_s=0.3)
     long = lasting("touch begun; sleep 600 # ") + "x" * 100
@@ -3661,7 +4278,7 @@ def test_req_bash_022_3_errors_are_not_the_commands():
 # ---- 023 Labels ----------------------------------------------------------------------------------------------------
 
 
-@clause("023.1", saboteur=("    if outcome.stderr.text:\n        body", "    if outcome.stdout.text:\n        body"))
+@clause("023.1", saboteur=("format_labels", ".stderr.text:", ".stdout.text:"))
 @given(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err\n", "x"]), st.sampled_from([0, 1, 143]))
 @few
 def test_req_bash_023_1_labels(out, err, code):
@@ -3699,7 +4316,7 @@ def test_req_bash_023_2_a_head_of_bytes():
     assert {(False, False), (True, False), (True, True)} <= reached
 
 
-@clause("023.3", saboteur=("\"cancelled\": \"Cancelled\",", "\"cancelled\": \"\","))
+@clause("023.3", saboteur=("format_labels", '"Cancelled"', '""'))
 def test_req_bash_023_3_first_lines():
     profile = dataclasses.replace(GUARDED, timeouts_s={"default": 1.0}, grace_s=0.3)
     asked = []
@@ -3732,7 +4349,7 @@ def test_req_bash_023_3_first_lines():
     whatever_it_was_doing()
 
 
-@clause("023.4", saboteur=("or outcome.signal ", ""))
+@clause("023.4", saboteur=("plain_code", "or outcome.signal else", "else"))
 @given(st.sampled_from([("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -1), ("kill -TERM $$", -1), ("exit 137", 137)]))
 @few
 def test_req_bash_023_4_details(case):
@@ -3747,7 +4364,7 @@ def test_req_bash_023_4_details(case):
 # ---- 024 What holds in every profile -------------------------------------------------------------------------------
 
 
-@clause("024.1", saboteur=("self.pipes[reader] = stream\n", "self.pipes[reader] = 0\n"))
+@clause("024.1", saboteur=("Output.open_pipes", "= stream", "= 0"))
 @few
 @given(known_commands(most=12))
 @example(
@@ -3767,7 +4384,7 @@ def test_req_bash_024_1_streams_apart(known):
         assert result.total_bytes == len((known.stdout + known.stderr).encode())
 
 
-@clause("024.2", saboteur=("return text.replace(\"\\0\", \"\\ufffd\")", "return text"))
+@clause("024.2", saboteur=("without_nul", '.replace("\\0", "\\ufffd")', ""))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_2_bounded_and_encodable(name):
     @given(st.binary(max_size=60), st.integers(0, 3), st.sampled_from(["", " >&2"]))
@@ -3785,7 +4402,7 @@ def test_req_bash_024_2_bounded_and_encodable(name):
     holds()
 
 
-@clause("024.3", saboteur=(r'[^\x07\x1b\n]*(?:\x07|\x1b\\)"  # CSI', r'[^\n]*?(?:\x07|\x1b\\)"  # CSI'))
+@clause("024.3", saboteur=("_SEQUENCE", "[^\\x07\\x1b\\n]*", "[^\\n]*?"))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_3_linear_time(name):
     wide = dict.fromkeys(["max_output_bytes", "rolling_bytes", "max_output_chars"], 8 << 20)
@@ -3808,7 +4425,7 @@ def test_req_bash_024_3_linear_time(name):
 BLANKS = [b"", b" ", b"\n", b" \n\t\n ", b"\0", b"\x1b[2J\x1b[H", b"\r", "\u00a0\u2003\u2028\u3000".encode()]
 
 
-@clause("024.4", saboteur=("    if not text.strip():", "    if not text:"))
+@clause("024.4", saboteur=("present", ".strip():", ":"))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_4_no_answer_is_blank(name):
     blank = st.text(st.sampled_from(" \t\n\r\v\f\0\x1c\x1f\x85\u00a0\u2003\u2028\u3000"), max_size=6)
@@ -3838,7 +4455,7 @@ def test_req_bash_024_4_no_answer_is_blank(name):
             assert all(part["text"].strip() for part in answer["content"]) and not answer["isError"]
 
 
-@clause("024.5", saboteur=('NO_OUTPUT + "\\n"', "NO_OUTPUT"))
+@clause("024.5", saboteur=("present", 'NO_OUTPUT + "\\n"', "NO_OUTPUT"))
 @fewest
 @given(known_commands())
 def test_req_bash_024_5_texts_end_alike(known):
@@ -3865,7 +4482,7 @@ def peak_bytes(pid):
     return 1024 * int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/%d/status" % pid).read_text()).group(1))
 
 
-@clause("025.1", saboteur=('"resultType": "complete",', ""))
+@clause("025.1", saboteur=("result_message", '"resultType": "complete",', ""))
 @pytest.mark.parametrize("method", ["server/discover", "tools/list", "ping", "tools/call"])
 def test_req_bash_025_1_both_eras(method):
     params = {"name": "bash", "arguments": {"command": "x"}} if method == "tools/call" else {}
@@ -3886,7 +4503,7 @@ def test_req_bash_025_1_both_eras(method):
             assert ("ttlMs" in answer["result"]) == ("cacheScope" in answer["result"]) == stateless
 
 
-@clause("025.2", saboteur=("    if version not in (None, *STATELESS_VERSIONS):", "    if False:"))
+@clause("025.2", saboteur=("_handle_request", "version not in (None, *STATELESS_VERSIONS)", "False"))
 @given(
     st.text(max_size=12).filter(lambda text: text not in bash_tool.STATELESS_VERSIONS)
     | st.sampled_from(["2025-11-25", "2026-07-29"]),
@@ -3899,7 +4516,10 @@ def test_req_bash_025_2_unknown_versions(version, method):
     assert error["data"] == {"requested": version, "supported": supported}
 
 
-@clause("025.3", saboteur=("asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]"))
+@clause(
+    "025.3",
+    saboteur=("_handle_request", "asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS", "HANDSHAKE_VERSIONS"),
+)
 @given(
     st.sampled_from(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, []])
     | st.text(max_size=12),
@@ -3916,7 +4536,7 @@ def test_req_bash_025_3_handshake(version, enveloped):
     }
 
 
-@clause("025.4", saboteur=('"isError": result.is_error,', '"isError": False,'))
+@clause("025.4", saboteur=("call_message", "result.is_error", "False"))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_025_4_the_same_text(name):
     limit = {"default": 3, "grace_s": 0.3}
@@ -3969,7 +4589,7 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@clause("025.6", saboteur=("{name: getattr(result, name) for name in names}", "result.to_dict()"))
+@clause("025.6", saboteur=("call_message", "{name: getattr(result, name) for name in names}", "result.to_dict()"))
 def test_req_bash_025_6_structured_content(name):
     background = [{"command": lasting("echo up; sleep 600"), "mode": "background"}] if name == "modes" else []
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}, structured=True) as client:
@@ -4003,7 +4623,7 @@ def test_req_bash_025_6_structured_content(name):
         os.killpg(pid, signal.SIGKILL)
 
 
-@clause("025.7", saboteur=("args=(underway,), daemon=True).start()", "args=(underway,), daemon=True).run()"))
+@clause("025.7", saboteur=("Server._begin", "True).start(", "True).run("))
 def test_req_bash_025_7_calls_run_concurrently():
     numbers = itertools.count()
     os.mkfifo("nap")
@@ -4025,7 +4645,7 @@ def test_req_bash_025_7_calls_run_concurrently():
         whatever_runs()
 
 
-@clause("025.8", saboteur=("_withdrawn = True\n                underway.cancel.cancel()\n", "_withdrawn = True\n"))
+@clause("025.8", saboteur=("Server._take", "underway.cancel.cancel()", "pass"))
 def test_req_bash_025_8_a_withdrawn_call():
     def until(id_):
         messages = []
@@ -4054,7 +4674,7 @@ def test_req_bash_025_8_a_withdrawn_call():
         client.ask("ping")
 
 
-@clause("025.9", saboteur=("            if self._signals > obeyed:\n", "            if False:\n"))
+@clause("025.9", saboteur=("Server.serve", "self._signals > obeyed:", "False:"))
 @pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "HUP"])
 def test_req_bash_025_9_goodbye(goodbye):
     with Client(timeouts={"grace_s": 60}) as client:
@@ -4079,7 +4699,7 @@ def test_req_bash_025_9_goodbye(goodbye):
             os.killpg(job, signal.SIGKILL)
 
 
-@clause("025.22", saboteur=("if number == signal.SIGINT and not os.isatty(_SOURCE):", "if False:"))
+@clause("025.22", saboteur=("Server._turn", "number == signal.SIGINT and not os.isatty(_SOURCE)", "False"))
 def test_req_bash_025_22_an_interrupt_cancels():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background was started to ignore it
     with Client(timeouts={"grace_s": 60}) as client:
@@ -4114,7 +4734,7 @@ def test_req_bash_025_22_an_interrupt_cancels():
         os.killpg(job, signal.SIGKILL)
 
 
-@clause("025.23", saboteur=("        signal.set_wakeup_fd(before)\n", "        pass\n"))
+@clause("025.23", saboteur=("serve", "signal.set_wakeup_fd(before)", "pass"))
 def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
     program = """
         import os, signal, sys
@@ -4181,8 +4801,8 @@ def test_req_bash_025_25_what_ends_soon_is_answered(known, pause_s):
 @clause("025.26", saboteur=("Server.serve", "if not underway.answer:", "if False:"))
 @pytest.mark.parametrize("goodbye", ["EOF", "EOF, TERM", "TERM, EOF"])
 def test_req_bash_025_26_the_late_are_not_answered(goodbye):
-    """They have the whole grace, whatever the client sends in the next 2.5 s: the SDKs send TERM after 2 s. TERM ends the
-    second of 025.25 at once; where it came first the answers are due as ever."""
+    # They have the whole grace, whatever the client sends in the next 2.5 s; the SDKs send TERM after 2 s. TERM ends
+    # the second of 025.25. Where it came first the answers are due as ever.
     with Client("--log", "log", timeouts={"grace_s": 60}) as client:
         polite = "trap 'echo >told%d; sleep 1.2; echo >cleaned%d; exit' TERM; echo $$ >shell%d; sleep 600 & wait"
         numbers = [client.begin(lasting(polite % (n, n, n)), token=n) for n in range(3)]
@@ -4204,7 +4824,7 @@ def test_req_bash_025_26_the_late_are_not_answered(goodbye):
 live_pieces = st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15]))
 
 
-@clause("025.10", saboteur=("self._progress += 1", "self._progress = 1"))
+@clause("025.10", saboteur=("CallUnderway.progress", "._progress +", "._progress "))
 @given(st.lists(live_pieces, min_size=2, max_size=4))
 @fewer
 def test_req_bash_025_10_live_output(writes):
@@ -4223,10 +4843,10 @@ def test_req_bash_025_10_live_output(writes):
             assert "".join(note["message"] for note in told) == written
 
 
-@clause("025.11", saboteur=("now - self.told_s >= HEARTBEAT_S:", "now - self.told_s >= HEARTBEAT_S * 9:"))
+@clause("025.11", saboteur=("CallUnderway.progress", ">= HEARTBEAT_S", ">= HEARTBEAT_S * 9"))
 def test_req_bash_025_11_heartbeat():
     assert bash_tool.HEARTBEAT_S == 10
-    with Client(module=variant_module(("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6")), timeouts={"grace_s": 3}) as client:
+    with Client(module=variant_module(HEARTBEAT_S="0.6"), timeouts={"grace_s": 3}) as client:
         begun = time.monotonic()
         client.begin("sleep 2.1", token="t")
         notes = []
@@ -4281,7 +4901,7 @@ def messages():
     }
 
 
-@clause("025.12", saboteur=('message.get("jsonrpc") != "2.0"\n', "False\n"))
+@clause("025.12", saboteur=("handle", 'message.get("jsonrpc") != "2.0"', "False"))
 def test_req_bash_025_12_no_request():
     for kind, drawn in messages().items():
 
@@ -4318,7 +4938,7 @@ def test_req_bash_025_12_no_request():
         client.process.stderr.close()
 
 
-@clause("025.13", saboteur=("if isinstance(message, list) and message:", "if False:"))
+@clause("025.13", saboteur=("Server._take", "isinstance(message, list) and message", "False"))
 @given(st.lists(st.one_of(*messages().values()).filter(lambda message: message != []), min_size=1, max_size=6))
 @few
 def test_req_bash_025_13_batches(messages):
@@ -4356,7 +4976,7 @@ def test_req_bash_025_14_endless_lines():
         assert peak_bytes(client.process.pid) - before < 8 * 2**20
 
 
-@clause("025.15", saboteur=("OUTBOX_MESSAGES = 32 ", "OUTBOX_MESSAGES = 10 ** 9 "))
+@clause("025.15", saboteur=("OUTBOX_MESSAGES", "OUTBOX_MESSAGES = 32", "OUTBOX_MESSAGES = 10 ** 9"))
 def test_req_bash_025_15_a_client_that_stops_reading():
     with Client(timeouts={"default": 1.0, "grace_s": 0.3}) as client:
         for n in range(2):
@@ -4376,7 +4996,7 @@ def test_req_bash_025_15_a_client_that_stops_reading():
         assert eventually(lambda: not alive(pid)) and client.process.wait(timeout=20) == 0
 
 
-@clause("025.16", saboteur=("        stdout=subprocess.DEVNULL,\n", ""))
+@clause("025.16", saboteur=("_start_python", "stdout=subprocess.DEVNULL", "stdout=None"))
 @needs_proc
 def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
     with Client() as client:
@@ -4399,7 +5019,7 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
             os.killpg(job, signal.SIGKILL)
 
 
-@clause("025.17", saboteur=("if call.id in self._calls:", "if False:"))
+@clause("025.17", saboteur=("Server._begin", "call.id in self._calls", "False"))
 def test_req_bash_025_17_an_id_in_use():
     numbers = itertools.count()
     ids = st.integers(-(2**53), 2**53) | st.text(max_size=8) | st.integers(0, 99).map(str)
@@ -4430,10 +5050,10 @@ def test_req_bash_025_17_an_id_in_use():
         is_refused()
 
 
-@clause("025.18", saboteur=("if len(self._calls) >= MAX_CALLS:", "if len(self._calls) > MAX_CALLS:"))
+@clause("025.18", saboteur=("Server._begin", ">= MAX_CALLS", "> MAX_CALLS"))
 def test_req_bash_025_18_too_many_calls():
     assert bash_tool.MAX_CALLS == 64
-    with Client(module=variant_module(("MAX_CALLS = 64 ", "MAX_CALLS = 3 ")), timeouts={"grace_s": 0.3}) as client:
+    with Client(module=variant_module(MAX_CALLS="3"), timeouts={"grace_s": 0.3}) as client:
         calls = [client.begin(lasting("sleep 600")) for _ in range(3)]
         refused = client.call("echo fourth")
         said = "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]\n"
@@ -4443,7 +5063,7 @@ def test_req_bash_025_18_too_many_calls():
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@clause("025.19", saboteur=("    if structured:\n        names = ", "    if True:\n        names = "))
+@clause("025.19", saboteur=("call_message", "if structured", "if True"))
 def test_req_bash_025_19_text_alone(name):
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
         assert "outputSchema" not in client.ask("tools/list")["result"]["tools"][0]
@@ -4462,7 +5082,9 @@ def test_req_bash_025_19_text_alone(name):
 
 @given(st.integers(1, 40000), st.sampled_from(["x", "é", "€"]))
 @few
-@clause("025.20", saboteur=("last_bytes(self._output + text, PROGRESS_BYTES)", "self._output + text"))
+@clause(
+    "025.20", saboteur=("CallUnderway.add", "last_bytes(self._output + text, PROGRESS_BYTES)", "self._output + text")
+)
 def test_req_bash_025_20_a_glimpse(count, character):
     Path("data").write_text(character * count, encoding="utf-8")
     with Client() as client:
@@ -4480,7 +5102,7 @@ def test_req_bash_025_20_a_glimpse(count, character):
 # ---- 026 The library -----------------------------------------------------------------------------------------------
 
 
-@clause("026.1", saboteur=("        elif value != getattr(Profile, name):", "        elif False:"))
+@clause("026.1", saboteur=("Profile._check_limit", "value != getattr(Profile, name)", "False"))
 def test_req_bash_026_1_values_that_cannot_be_kept_to():
     seconds = "takes seconds above 0 and up to 1000000000, got "
     for value in (0, -1, 1e9 + 1, float("nan"), float("inf"), True, "5"):
@@ -4550,7 +5172,9 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     assert not os.path.exists("ran")
 
 
-@clause("026.2", saboteur=('{**profile.timeouts_s, "default": timeout_s}', '{"default": 30.0, **profile.timeouts_s}'))
+@clause(
+    "026.2", saboteur=("_row", '**profile.timeouts_s, "default": timeout_s', '"default": 30.0, **profile.timeouts_s')
+)
 def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
     for name, row in PROFILES.items():
         with BashTool(profile=name) as named, BashTool(profile=row, timeout_s=77) as limited:
@@ -4565,7 +5189,7 @@ def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
 latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
 
 
-@clause("026.3", saboteur=("env = {**env, **own}", "env = {**own, **env}"))
+@clause("026.3", saboteur=("Session.plan", "**env, **own}", "**own, **env}"))
 @given(
     st.sampled_from(["default", "background"]),
     st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]), latin),
@@ -4593,7 +5217,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
     assert not os.path.exists("ran")
 
 
-@clause("026.4", saboteur=("cwd_required=has_cwd", "cwd_required=False"))
+@clause("026.4", saboteur=("Session.plan", "cwd_required=has_cwd", "cwd_required=False"))
 @few
 @given(
     st.sampled_from(
@@ -4627,7 +5251,7 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not list(folder.rglob("ran"))
 
 
-@clause("026.5", saboteur=("if self._source >= 0:", "if False:"))
+@clause("026.5", saboteur=("Shell._make_text", "self._source >= 0", "False"))
 @given(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
@@ -4648,7 +5272,7 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
             assert Path("copy").read_bytes() == sent
 
 
-@clause("026.6", saboteur=('return self.status == "exited" and self.exit_code == 0', "return not self.is_error"))
+@clause("026.6", saboteur=("Result.ok", "and self.error is None", ""))
 @few
 @given(st.sampled_from(sorted(PROFILES)), known_commands())
 @example("guarded", Known("exit 3", code=3))
@@ -4658,9 +5282,13 @@ def test_req_bash_026_6_ok(name, known):
     with BashTool(profile=row, deny="not this") as tool:
         assert tool.run(known.text).ok is (known.code == 0)
         assert tool.run("echo not this").ok is False
+    with tempfile.TemporaryDirectory() as gone:
+        tool = BashTool(gone, profile=row)
+    result = tool.run(known.text)  # in a scratch folder
+    assert result.ok is False and result.is_error is (known.code != 0 if name == "modes" else result.is_error)
 
 
-@clause("026.7", saboteur=("._answer(arguments, request, cwd, env,", "._answer(arguments, request, None, env,"))
+@clause("026.7", saboteur=("BashTool.call", "cwd,", "None,"))
 @few
 @given(st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "é"]), latin))
 def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
@@ -4682,7 +5310,7 @@ def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
     assert not os.path.exists("ran")
 
 
-@clause("026.8", saboteur=("self._on_call(arguments, result)", "self._on_call(request, result)"))
+@clause("026.8", saboteur=("BashTool._answer", "arguments,", "request,"))
 @few
 @given(known_commands(), st.sampled_from([OSError, KeyboardInterrupt]))
 def test_req_bash_026_8_told_of_each_call(known, error):
@@ -4707,7 +5335,7 @@ def test_req_bash_026_8_told_of_each_call(known, error):
     assert len(told) == 5 and told[-1][1].ok and os.path.exists("ran")
 
 
-@clause("026.9", saboteur=("            raise ValueError(request.reason)\n", "            pass\n"))
+@clause("026.9", saboteur=("BashTool.run", "raise ValueError(request.reason)", "pass"))
 @few
 @given(
     st.sampled_from([dict(command=value) for value in (5, None, b"x", ["ls"], "a\0b")])
@@ -4723,7 +5351,7 @@ def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
     assert not os.path.exists("ran")
 
 
-@clause("026.10", saboteur=("withheld.items() if name not in added}", "withheld.items()}"))
+@clause("026.10", saboteur=("tool_env", "() if name not in added", "()"))
 @few
 @given(st.dictionaries(names.map("{}_TOKEN".format), st.text(st.sampled_from("ab é$'\""), max_size=9), max_size=4))
 @example({"A_TOKEN": "mine"})
@@ -4740,13 +5368,33 @@ def test_req_bash_026_10_variables_that_a_tool_adds(added):
     assert {**env, **added} == env and env["PAGER"] == "less" and not rest & set(env)
 
 
+@clause("026.11", saboteur=("present", "stream.head + stream.tail", "stream.tail"))
+@few
+@given(st.binary(max_size=30), st.binary(max_size=30), st.sampled_from(sorted(PROFILES)))
+@example(b"a\0\xff\r\n\x1b[m", b"\r", "modes")
+@example(b"", b"", "jobs")
+def test_req_bash_026_11_bytes_as_they_were_written(out, err, name):
+    writes = ["printf '%s'" % "".join("\\%03o" % byte for byte in data) for data in (out, err)]
+    with BashTool(profile=in_profile(name)) as tool:
+        result = tool.run("%s; %s >&2; exit 3" % tuple(writes))
+        kept = (out + err, b"") if name == "modes" else (out, err)
+        assert (result.stdout_bytes, result.stderr_bytes) == kept and "_bytes=b" not in repr(result)
+        assert not {"stdout_bytes", "stderr_bytes"} & set(result.to_dict()) and json.dumps(result.to_dict())
+        long = tool.run("seq 200000; echo on >&2", timeout_s=20)
+        assert (long.stdout_bytes, long.stderr_bytes) == (None, b"" if name == "modes" else b"on\n")
+        stopped, refused = tool.run(lasting("echo on; sleep 600"), timeout_s=0.5), tool.call({"nonsense": 1})
+        assert (stopped.stdout_bytes, refused.stdout_bytes, refused.stderr_bytes) == (b"on\n", None, None)
+        if name == "modes":
+            assert tool.run(lasting("echo on; sleep 600"), mode="background").stdout_bytes is None
+
+
 OTHERS = "sh dash ash zsh fish ksh csh tcsh busybox pwsh cmd".split()
 WRAPPERS = st.sampled_from(
     [(), ("env",), ("docker", "exec", "-i", "C"), ("bash", "-lc", 'exec "$@"', "-"), ("./sh-here",)]
 )
 
 
-@clause("026.12", saboteur=("_shell", "programs[-1] not in OTHER_SHELLS", "True"))
+@clause("026.12", saboteur=("_NO_BASH", "|zsh|", "|"))
 @given(
     WRAPPERS,
     st.sampled_from(OTHERS),
@@ -4834,7 +5482,7 @@ def test_req_bash_026_15_closed(profile, grace):
 
 @clause("026.16", saboteur=("Confirm", "bool", "object"))
 def test_req_bash_026_16_types():
-    """Here as annotations; tests/integration has mypy read a program."""
+    # Here as annotations; tests/integration/test_wheel.py has mypy read programs.
     hints = {method: typing.get_type_hints(getattr(BashTool, method)) for method in ("__init__", "run", "definition")}
     statuses = typing.get_args(typing.get_type_hints(bash_tool.Result)["status"])
     assert list(statuses) == bash_tool.OUTPUT_SCHEMA["properties"]["status"]["enum"]
@@ -4860,14 +5508,14 @@ def test_req_bash_026_16_types():
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
 
 
-@clause("027.1", saboteur=("return [job._note for job in taken if", "return [job._note for job in taken[:1] if"))
+@clause("027.1", saboteur=("JobTable.take_end_notes", "in taken if", "in taken[:1] if"))
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_1_the_next_answer_tells(name):
     cases = [
         ("echo out; sleep 1.2; echo 'last ]\"'; exit 3", "failed: exit status 3", 'last ]"'),
         ("sleep 1.2", "completed", None),
-        ("sleep 1.2; kill -TERM $$", "failed: signal 15 (SIGTERM)", None),
+        ("sleep 1.2; kill -TERM $$", "ended by signal 15 (SIGTERM)", None),
         ("sleep 1.2; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
         ("echo lost; sleep 1.2; kill -9 $PPID; sleep 9", "error: lost", None),
     ]
@@ -4895,7 +5543,7 @@ def test_req_bash_027_1_the_next_answer_tells(name):
             assert not told_in(tool.call({"command": "true"}).text)
 
 
-@clause("027.2", saboteur=("in taken if job is not told]", "in taken]"))
+@clause("027.2", saboteur=("JobTable.take_end_notes", "taken if job is not told", "taken"))
 @needs_proc
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
@@ -4909,7 +5557,7 @@ def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
         assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
 
 
-@clause("027.3", saboteur=("if on_end is not None:", "if False:"))
+@clause("027.3", saboteur=("Job._monitor", "on_end is not None", "False"))
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @needs_proc
 def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
@@ -4928,14 +5576,16 @@ def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
         assert eventually(lambda: len(seen) == 3)
         note = lambda n: "failed: exit status: %d" % n if n else "completed"
         assert sorted(seen, key=lambda one: one[2]) == [
-            (pid, "exited", n, "%d\n\n\n[background process %s]\n" % (n, note(n)), True) for n, pid in enumerate(pids)
+            (pid, "exited", n, "%d\n" % n, True) for n, pid in enumerate(pids)
         ]
+        for n, result in enumerate(started):
+            assert notes_in(result.output_file) == ["\n\n[background process %s]\n" % note(n)]
         told = [one for result in (*started, *results, tool.run("true")) for one in told_in(result.text)]
         assert sorted(one[0] for one in told) == sorted(pids) and tool.run("echo hi").text == "hi\n"
     assert not eventually(lambda: len(seen) > 3, 0.3)
 
 
-@clause("027.4", saboteur=("min(1, len(waited)) if any else len(waited)", "len(waited)"))
+@clause("027.4", saboteur=("BashTool.wait", "min(1, len(waited)) if any else len", "len"))
 @needs_proc
 def test_req_bash_027_4_waiting_for_jobs():
     with BashTool(state_dir="state") as tool:
@@ -4978,17 +5628,18 @@ def test_req_bash_027_4_waiting_for_jobs():
     whatever_they_do()
 
 
-@clause("027.5", saboteur=('part = lines.pop() if data or not ended else b""', 'part = b""'))
+@clause("027.5", saboteur=("Job.wait", 'lines.pop() if data or not ended else b""', 'b""'))
 @needs_proc
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
-        command = "echo first; printf 'half '; sleep 0.7; echo line; printf '\\e[1mready\\e[0m on 80\\r\\n'; sleep 0.5; printf end"
+        command = "echo first; printf 'half '; sleep 0.7; echo line; "
+        command += "printf 'please wait ...\\r\\e[1mready\\e[0m on 80\\r\\n'; sleep 0.5; printf end"
         for job in (tool.job(tool.run(command, mode="background").pid), BashTool(state_dir="state").jobs()[-1]):
             if job.status == "running" and not Path("later").exists():
                 assert job.wait(0.1, until="half") is None and job.wait(20, until="half") == "half line"
                 Path("later").write_text("")
             assert job.wait(20, until="first") == "first"
-            assert job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
+            assert job.wait(20, until=re.compile(r"^ready on (\d+)$")) == "ready on 80"
             assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
             assert job.wait(20, until="completed") is None  # the note is no output
             assert job.wait(20, until="half line") == "half line"
@@ -5090,7 +5741,7 @@ def shown_state(path):
     return folder, {name: value for name, value in variables.items() if name not in (b"_", b"SHLVL")}
 
 
-@clause("028.1", saboteur=("else found[1].translate(_ESCAPED)", "else found[1]"))
+@clause("028.1", saboteur=("_unquoted", "codecs.escape_decode(", "(lambda value: (value,))("))
 @given(
     st.lists(st.tuples(st.sampled_from(BEFORE), acts(), st.sampled_from(AFTER)), min_size=1, max_size=6),
     st.dictionaries(
@@ -5120,14 +5771,14 @@ def test_req_bash_028_1_goes_on_as_one_shell_would(commands, env):
             assert one == other, commands[: n + 1]
 
 
-@clause("028.2", saboteur=("or rest[1]:\n        return None", "or rest[1]:\n        return Start(b\"/\", first)"))
+@clause("028.2", saboteur=("next_start", "return None", "return Start(b\"/\", {**first}), []"))
 @given(st.sampled_from(["limit", "cancel", "end"]), st.data())
 @few
 def test_req_bash_028_2_is_left_as_it_was(way, data):
     change = "cd /; export T_A_=wrong; unset T_B_\n"
     ends = ["trap - EXIT", "trap 'echo bye' EXIT", "exec true", "kill -9 $$", "kill -TERM $$; sleep 9", "kill -INT $$"]
     ends += ["(sleep 0.1; kill -9 $PPID) & wait", "enable -n export", "ulimit -f 0"]
-    ends += ["exec 10>&- 20>&-; g() { exit; }; g"]
+    ends += ["exec 1023>&- 9>&-; g() { exit; }; g"]
     with BashTool(profile=tiny(default=0.5), carry=True) as tool:
         tool.run("mkdir -p sub; cd sub; export T_A_=$'right\\n' T_B_=")
         if way == "end":
@@ -5143,7 +5794,7 @@ def test_req_bash_028_2_is_left_as_it_was(way, data):
         assert shown == "sub\n$'right\\n'\n", (way, result)
 
 
-@clause("028.3", saboteur=("for line in exported if line[1] not in NOT_CARRIED}", "for line in exported}"))
+@clause("028.3", saboteur=("next_start", "exported if line[1] not in NOT_CARRIED", "exported"))
 def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise\n")
     (tmp_path / "usr").mkdir()
@@ -5161,7 +5812,7 @@ def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
             assert tool.run("ls; export BASH_ENV=/no/file T_A_=1; unset -f ls").text == "noise\nours\n"
 
 
-@clause("028.4", saboteur=("|| builtin :; done; } >/dev/null 2>&1' EXIT; ", "|| builtin :; done; }' EXIT; "))
+@clause("028.4", saboteur=("_SAVE_STATE", "; } >/dev/null 2>&1", "; }"))
 @given(
     st.one_of(known_commands(), st.sampled_from(SNIPPETS).map(lambda text: Known(text.replace("\\n", "\n")))),
     st.booleans(),
@@ -5173,14 +5824,22 @@ def test_req_bash_028_4_is_not_seen(known, traced):
     text = "set -x\n" * traced + known.text
     with BashTool(profile="streams") as plain, BashTool(profile="streams", carry=True) as tool:
         one, other = plain.run(text), tool.run(text)
-    for name in ("status", "exit_code", "signal", "stdout", "notes"):
+    for name in ("status", "exit_code", "signal", "stdout"):
         assert getattr(one, name) == getattr(other, name), (name, one, other)
+    assert list(one.notes) == [note for note in other.notes if note != bash_tool.NOTE_NOT_KEPT]
     # A trace names processes, and the sides of a pipe write theirs in any order, also into a line of the command's.
     one_said, other_said = (sorted(re.sub(r"\d", "", side.stderr)) for side in (one, other))
     assert one_said == other_said, (one, other)
 
 
-@clause("028.5", saboteur=("!= starts[0].carried", "and plan.cwd == starts[0].cwd"))
+@clause(
+    "028.5",
+    saboteur=(
+        "Session._take_over",
+        "starts[:] = start, taken[0]",
+        "starts[:] = start, starts[1] if start is not starts[1] else taken[0]",
+    ),
+)
 @given(st.permutations(range(4)))
 @few
 def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
@@ -5195,7 +5854,7 @@ def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
             assert tool.run("basename $PWD; echo $T_A_").text == "%d\nfirst-%d\n" % (n, n)
 
 
-@clause("028.6", saboteur=("carries=self.carries and is_plain", "carries=self.carries"))
+@clause("028.6", saboteur=("Session.plan", "carries and is_plain", "carries"))
 @given(
     st.sampled_from(
         [{"mode": "background"}, {"cwd": "/etc"}, {"env": {"T_B_": "own"}}, {"cwd": "/etc", "env": {"PATH": "/bin"}}]
@@ -5216,7 +5875,7 @@ def test_req_bash_028_6_what_leaves_the_state(given):
         assert tool.run("pwd").stdout == "/usr"
 
 
-@clause("028.7", saboteur=("        required=(),\n    )", "        required=profile.required,\n    )"))
+@clause("028.7", saboteur=("carrying", "required=()", "required=profile.required"))
 def test_req_bash_028_7_says_what_persists():
     for row in PROFILES.values():
         carrying = BashTool("/", profile=row, carry=True)
@@ -5241,7 +5900,10 @@ def test_req_bash_028_7_says_what_persists():
             assert tool.call(given).error == "invalid_arguments"
 
 
-@clause("028.8", saboteur=("            self._starts = [self.first]\n", "            self._starts[0] = self.first\n"))
+@clause(
+    "028.8",
+    saboteur=("Session.answer", "self._starts = [self.first, self.first]", "self._starts[:] = self.first, self.first"),
+)
 @pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
 def test_req_bash_028_8_restart(row):
     with BashTool("/", profile=row, carry=True) as tool, ThreadPoolExecutor(1) as pool:
@@ -5255,14 +5917,9 @@ def test_req_bash_028_8_restart(row):
         Path("go").write_text("")
         assert slow.result().status == "exited"
         assert tool.run("echo $PWD ${T_A_-unset} $HOME; sleep 0").stdout.strip() == "/ unset " + os.environ["HOME"]
-    with BashTool("/", carry=True) as tool:  # what no command could mend
-        tool.run("export T_A_=$(head -c 4000000 /dev/zero | tr '\\0' x)")
-        assert tool.run("unset T_A_").error == "spawn_failed"
-        tool.call('{"restart": true}')
-        assert tool.run("echo ${T_A_-unset}").text == "unset\n"
 
 
-@clause("028.9", saboteur=("bash_20250124", "bash_20241022"))
+@clause("028.9", saboteur=("define", '"bash_20250124"', '"bash_20241022"'))
 def test_req_bash_028_9_the_tools_of_vendors():
     for row in PROFILES.values():
         tool, carrying = BashTool("/", profile=row), BashTool("/", profile=row, carry=True)
@@ -5273,7 +5930,7 @@ def test_req_bash_028_9_the_tools_of_vendors():
             tool.definition("anthropic-native")
 
 
-@clause("028.11", saboteur=("b\"\\0%s\\n\\0\" % self._plan.cwd)", "b\"\\0%s\\n\\0\" % self.scratch)"))
+@clause("028.11", saboteur=("Shell.carried", "self._plan.cwd", "self.scratch"))
 def test_req_bash_028_11_the_directory_is_gone():
     with BashTool(carry=True) as tool:
         tool.run("mkdir a; cd a; export T_A_=1; rmdir ../a")
@@ -5295,10 +5952,101 @@ def test_req_bash_028_11_the_directory_is_gone():
         assert tool.run("pwd").text == os.path.abspath("b") + "\n"
 
 
+IN_A_GROUP = "cd /usr; { echo one >&%d; } %d>&1 >/dev/null; echo two; exit 5"
+IN_A_FUNCTION = "cd /usr; f() { exec %d>&1 >/dev/null; echo one >&%d; exit 3; }; f"
+KEPT_OPEN = "cd /usr; echo in >$OLDPWD/in; exec %d<$OLDPWD/in; read -r x <&%d; echo $x; (read -r y <&%d || echo end)"
+EACH_NUMBER = """for n in {3..255}; do eval "exec $n>&1"; eval "echo $n >&$n"; eval "exec $n<&0 $n<&-"; done; cd /usr"""
+
+
+@clause("028.12", saboteur=[("_KEEP_FILE", "1023<&1022", "254<&1022"), ("_SAVE_STATE", "in 1023 9", "in 254 9")])
+@given(
+    st.sampled_from([IN_A_GROUP, IN_A_FUNCTION, KEPT_OPEN]), st.integers(3, 255), st.sampled_from(["", "ulimit -n 64"])
+)
+@example(EACH_NUMBER, 0, "")
+@example(EACH_NUMBER, 0, "ulimit -n 256")
+@example(IN_A_FUNCTION, 254, "")
+@example(KEPT_OPEN, 9, "ulimit -n 64")
+@draws(12)
+def test_req_bash_028_12_every_number_is_the_commands(text, number, limit):
+    # Below a limit the descriptor of the state is 9: then what the command ended with may be lost, and never output.
+    if limit and number > 50:
+        return
+    text = text % ((number,) * text.count("%d"))
+    shell = ["bash"] if not limit else ["bash", "-c", limit + '; exec "$@"', "bash", "bash"]
+    with tempfile.TemporaryDirectory() as base, BashTool(base, carry=True, shell=shell) as tool:
+        plain = subprocess.run([*shell, "-c", text], capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=base)
+        result = tool.run("OLDPWD=$PWD; " + text if "$OLDPWD" in text else text)
+        if "$OLDPWD" not in text:
+            assert (result.stdout, result.exit_code) == (plain.stdout + plain.stderr, plain.returncode), number
+        else:
+            assert result.stdout == "in\nend\n", number
+        assert tool.run("pwd").stdout == "/usr\n" or bash_tool.NOTE_NOT_KEPT in result.notes and limit, (text, number)
+
+
+@clause("028.13", saboteur=("next_start", "or size > VARIABLE_BYTES", ""))
+@given(st.sampled_from([[131060], [140000, 5], [3000000], [100000] * 30, [20000] * 140, [131066, 131067]]))
+@few
+def test_req_bash_028_13_what_is_too_large_is_left_out(sizes):
+    lines = ["export T_%d=$(head -c %d /dev/zero | tr '\\0' x)" % pair for pair in enumerate(sizes)]
+    limit = min(max(os.sysconf("SC_ARG_MAX"), 1 << 18), 6 << 20) - (1 << 17)
+    with BashTool("/", carry=True) as tool:
+        result = tool.run("\n".join(["cd /usr", *lines, "export T_LAST=1"]))
+        shown = tool.run(
+            "pwd; for n in {0..199}; do v=T_$n; echo ${#v} ${!v+$n}; done | grep ' ' ; ls -d /; echo $T_LAST"
+        )
+        assert shown.exit_code == 0 and shown.stdout.startswith("/usr\n") and shown.stdout.endswith("/\n1\n")
+        kept = {int(line.split()[1]) for line in shown.stdout.splitlines() if " " in line}
+        lost = set(range(len(sizes))) - kept
+        small = [size for n, size in enumerate(sizes) if size + len("T_%d=" % n) + 1 <= 131072]
+        assert {n for n, size in enumerate(sizes) if size + len("T_%d=" % n) + 1 > 131072} <= lost
+        assert min((sizes[n] for n in lost), default=10**9) >= max((sizes[n] for n in kept), default=0)
+        assert bool(lost) == (len(small) < len(sizes) or sum(small) > limit - 20000)
+        notes = [note for note in result.notes if note.startswith("too large to carry over to the next command: ")]
+        assert len(notes) == bool(lost) and set(re.findall('"T_([0-9]+)"', "".join(notes))) <= set(map(str, lost))
+        assert len(re.findall('"T_', "".join(notes))) == min(len(lost), 20)
+        assert not shown.notes and not tool.run("true").notes
+
+
+@clause("028.14", saboteur=("Session._take_over", "starts[:] = self.first, starts[0]", "pass"))
+@given(st.integers(1, 3), st.booleans())
+@few
+def test_req_bash_028_14_a_state_that_starts_no_shell_is_dropped(before, background):
+    os.makedirs("bad", exist_ok=True)
+    Path("bad/libc.so.6").write_text("")
+    with BashTool("/", carry=True) as tool:
+        for n in range(before):
+            tool.run("cd /usr; export T_A_=%d" % n)
+        tool.run("cd /etc; export T_A_=bad LD_LIBRARY_PATH=%s" % shlex.quote(os.path.abspath("bad")))
+        failed = tool.run("echo hi", mode="background" if background else "default")
+        assert failed.error == "spawn_failed" and "before it read the command" in failed.text
+        told = tool.run("echo $PWD $T_A_ ${LD_LIBRARY_PATH-unset}")
+        assert told.stdout == "/usr %d unset\n" % (before - 1) and told.notes == (bash_tool.NOTE_DROPPED,)
+        assert not tool.run("true").notes
+
+
+UNSAVED = ["trap : EXIT", "exec true", "kill -9 $$", "kill $$; sleep 9", "sleep 60"]
+
+
+@clause("028.15", saboteur=("Session._take_over", "* self._was_kept", ""))
+@given(st.lists(st.sampled_from([*UNSAVED, "true", "false"]), min_size=2, max_size=6))
+@example(["sleep 60", "exec true", "true", "kill -9 $$"])
+@few
+def test_req_bash_028_15_says_what_was_not_kept(ends):
+    kept = True
+    with BashTool("/", profile=tiny(default=0.4), carry=True) as tool:
+        for end in ends:
+            result = tool.run("cd /usr; " + end)
+            assert (bash_tool.NOTE_NOT_KEPT in result.notes) == (kept and end in UNSAVED), (ends, result)
+            kept = end not in UNSAVED
+    with BashTool("/", profile="jobs", carry=True) as tool:
+        assert bash_tool.NOTE_NOT_KEPT in tool.run("cd /usr; sleep 600", timeout_s=0.1).notes
+        assert not tool.run("true", cwd="/etc").notes
+
+
 # ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
 
 
-@clause("029.1", saboteur=("            self._ends_with_line = self._plan.ephemeral\n", ""))
+@clause("029.1", saboteur=("Exchange._ends_with_line", "self._plan.ephemeral", "False"))
 @needs_proc
 def test_req_bash_029_1_closing_leaves_nothing():
     def opened():
@@ -5337,9 +6085,7 @@ def test_req_bash_029_1_closing_leaves_nothing():
         assert all(map(alive, pids)) and client.end() == 0 and not any(map(alive, pids))
 
 
-@clause(
-    "029.2", saboteur=("d:\n            self.attached = self.plan.ephemeral", "d:\n            self.attached = False")
-)
+@clause("029.2", saboteur=("Life._watch", "plan.ephemeral", "False"))
 @needs_proc
 @fewest
 @given(leaving())
@@ -5357,7 +6103,7 @@ def test_req_bash_029_2_a_killed_host_leaves_nothing(known):
     assert len(pids) > len(known.leaves) and eventually(lambda: not any(map(alive, pids)), 1 + SLACK_S)
 
 
-@clause("029.3", saboteur=("            exchange.release()\n", "            pass\n"))
+@clause("029.3", saboteur=("Session._run", "exchange.release()", "pass"))
 @needs_proc
 def test_req_bash_029_3_a_long_conversation():
     with BashTool(ephemeral=True) as tool:

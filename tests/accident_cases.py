@@ -535,7 +535,7 @@ def check(tool, number, jobs, left):
         result = tool.run(command)
         said.append([result.status, result.exit_code, result.stdout])
     result = tool.run("sleep %s >/dev/null 2>&1 & echo left" % number)
-    stop = re.search("; to stop: (kill -9 -?[0-9]+)", result.text).group(1) if left else "pkill -f 'sleep %s'" % number
+    stop = re.search("; to stop: (kill -TERM -?[0-9]+)", result.text).group(1) if left else "pkill -f 'sleep %s'" % number
     said.append([result.stdout, tool.run(stop).exit_code])
     if jobs:
         started = tool.run("echo up; sleep %s & wait" % number, mode="background")

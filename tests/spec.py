@@ -5,6 +5,7 @@ import fnmatch
 import functools
 import json
 import re
+import textwrap
 from pathlib import Path
 
 from tests.processes import alive, eventually, number_in
@@ -306,3 +307,37 @@ def size_in_words(count):
     units = {"GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10, "B": 1}
     name, unit = next((name, unit) for name, unit in units.items() if count >= unit or unit == 1)
     return "%d%s" % (count // unit, name) if count % unit == 0 else "%.1f%s" % (count / unit, name)
+
+
+def phases(table):
+    """The phases in the docstring of `Life`: {name: (what it is, {next phase: because})}."""
+    found, name = {}, ""
+    for line in re.findall(r"(?m)^ *\| (.*) \|$", table)[1:]:
+        first, what, because = [cell.strip() for cell in line.split(" | ")]
+        name = first or name
+        words, moves = found.get(name, ("", {}))
+        moved = re.match(r"([a-z, ]+): (.+)", because)
+        for phase in moved[1].split(", ") if moved else [*moves][-1:]:
+            moves[phase] = moved[2] if moved else "%s %s" % (moves[phase], because)
+        found[name] = ("%s %s" % (words, what)).strip(), moves
+    return {
+        name: (what, {phase: text.strip() for phase, text in moves.items()}) for name, (what, moves) in found.items()
+    }
+
+
+def state_diagram(table):
+    """The same as a picture that GitHub draws."""
+
+    def label(text):  # a semicolon would end the line
+        return "<br/>".join(textwrap.wrap(text.replace(";", ","), 40))
+
+    known = phases(table)
+    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> %s" % [*known][0].title()]
+    lines += [
+        '    state "%s" as %s' % (label("%s: %s" % (name, what)), name.title()) for name, (what, _) in known.items()
+    ]
+    for name, (_, moves) in known.items():
+        lines += [
+            "    %s --> %s: %s" % (name.title(), to.title(), label(because)) for to, because in moves.items() if to
+        ]
+    return "\n".join([*lines, "    %s --> [*]" % [*known][-1].title(), "```"]) + "\n"

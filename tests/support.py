@@ -39,7 +39,7 @@ from tests.spec import CLAUSES, HERE
 
 SOURCE = (HERE / "bash_tool.py").read_text(encoding="utf-8")
 SABOTEURS = {}  # of clauses
-SABOTEURS_OF_FAULTS = {}  # of what no single clause says: the injected faults T01 to T52
+SABOTEURS_OF_FAULTS = {}  # of what no single clause says: the injected faults
 
 # Those that make their property wait for hours; 024.3 computes for hours.
 HANGS = {"004.6", "011.1", "015.3", "015.5", "024.3", "t06", "t52"}
@@ -92,39 +92,50 @@ def one_or_more(places):
     return [places] if isinstance(places[0], str) else places
 
 
-def span(source, place):
-    """Where a definition stands in the source, its decorators left out: `Class.method`, `function`, or the name of a
-    constant of the module or of a class."""
-    body, lines = ast.parse(source).body, source.splitlines(keepends=True)
-    for name in place.split("."):
-        found = [node for node in body if name in _names(node)]
-        assert len(found) == 1, "%d definitions of %s" % (len(found), place)
-        body = getattr(found[0], "body", [])
-    begin = len("".join(lines[: found[0].lineno - 1]))
-    return begin, begin + len("".join(lines[found[0].lineno - 1 : found[0].end_lineno]))
+@functools.lru_cache(maxsize=4)
+def spans(source):
+    """Where the definitions of a name stand in the source, decorators left out: {"Class.method": [(begin, end)]}. Functions
+    and constants, also those of a class, are definitions too."""
+    begins = [0, *itertools.accumulate(map(len, source.splitlines(keepends=True)))]
+    found = {}
 
+    def look(body, around):
+        for node in body:
+            if any(getattr(each, "id", "") == "overload" for each in getattr(node, "decorator_list", ())):
+                continue  # for those who check types: the definition itself follows
+            for target in getattr(node, "targets", [getattr(node, "target", node)]):
+                name = around + getattr(target, "name", getattr(target, "id", ""))
+                found.setdefault(name, []).append((begins[node.lineno - 1], begins[node.end_lineno]))
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+                look(node.body, around + node.name + ".")
 
-def _names(node):
-    targets = getattr(node, "targets", [getattr(node, "target", node)])
-    return {getattr(target, "name", getattr(target, "id", None)) for target in targets}
+    look(ast.parse(source).body, "")
+    return found
 
 
 def changed(source, *places):
-    """The source with changes. Each is (place, old, new): within that definition (see `span`) `old` must stand exactly
-    once, whatever its line breaks and its indentation, and `new` takes its place. Further lines of `new` are indented
-    from the line at which `old` begins."""
-    for *place, old, new in places:
-        if not place:  # a pair: the old form, a text that stands once in the file
-            assert source.count(old) == 1, "%d times: %s" % (source.count(old), old)
-            source = source.replace(old, new)
-            continue
-        begin, end = span(source, place[0])
-        found = list(re.finditer(r"\s+".join(map(re.escape, old.split())), source[begin:end]))
-        assert len(found) == 1, "%d times in %s: %s" % (len(found), place[0], old)
-        first, last = begin + found[0].start(), begin + found[0].end()
+    """The source with changes. Each is (place, old, new): within that definition (see `spans`) `old` must stand exactly
+    once, wherever its lines break, and `new` takes its place. Further lines of `new` are indented from the line where
+    `old` begins."""
+    edits = []
+    for place, old, new in places:
+        defined = spans(source).get(place, [])
+        assert len(defined) == 1, "%d definitions of %s" % (len(defined), place)
+        begin, end = defined[0]
+        found = list(re.finditer(_anyhow_laid_out(old), source[begin:end]))
+        assert len(found) == 1, "%d times in %s: %s" % (len(found), place, old)
+        first = begin + found[0].start()
         indent = re.match(r"[ ]*", source[source.rindex("\n", 0, first) + 1 :])[0]
-        source = source[:first] + new.replace("\n", "\n" + indent) + source[last:]
+        edits.append((first, begin + found[0].end(), new.replace("\n", "\n" + indent)))
+    for first, last, new in sorted(edits, reverse=True):  # from the end: the places before keep their numbers
+        source = source[:first] + new + source[last:]
     return source
+
+
+def _anyhow_laid_out(text):
+    """A pattern of this text, whatever blanks and line breaks stand between its words and signs."""
+    pattern = r"\s*".join(map(re.escape, re.findall(r"\w+|[^\w\s]", text)))
+    return re.sub(r"(?<=\w)\\s\*(?=\w)", r"\\s+", pattern)
 
 
 def written(source, prefix, folder=None):
@@ -139,12 +150,12 @@ def written(source, prefix, folder=None):
 
 # What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks". The note that each stop has
 # there would stand in most texts: test_row_21_a_kernel_that_refuses_a_subreaper asks for it.
-NO_NOTE = ("if not self.childless or not SEES_TREE:", "if not self.childless:")
+NO_NOTE = ("Command.end_output", "names or not SEES_TREE", "names")
 ABSENT_FEATURES = {
-    "proc": [("PROC = _own_proc()", "PROC: str | None = None"), NO_NOTE],
-    "subreaper": [("= HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "= False"), NO_NOTE],
-    "memfd": [('fd = os.memfd_create("btool", os.MFD_CLOEXEC)', "raise OSError")],
-    "python": [("def _python() -> str | None:\n", "def _python() -> str | None:\n    return None\n")],
+    "proc": [("PROC", "PROC = _own_proc()", "PROC: str | None = None"), NO_NOTE],
+    "subreaper": [("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"), NO_NOTE],
+    "memfd": [("data_file", 'fd = os.memfd_create("btool", os.MFD_CLOEXEC)', "raise OSError")],
+    "python": [("_python", "def _python() -> str | None:", "def _python() -> str | None:\n    return None")],
 }
 TOOL = Path(os.environ.get("BASH_TOOL_MUTANT", HERE / "bash_tool.py"))  # a changed one: a saboteur's, a mutant
 WITHOUT = os.environ.get("BASH_TOOL_WITHOUT", "")
@@ -169,7 +180,7 @@ BashTool, Cancel, MODES, PROFILES = bash_tool.BashTool, bash_tool.Cancel, bash_t
 
 
 def variant_module(*places, **constants):
-    """A copy of the module with other constants, `FILE_CAP_BYTES="200 * KIB"`, and other lines, (old, new): in this
+    """A copy of the module with other constants, `FILE_CAP_BYTES="200 * KIB"`, and changes, (place, old, new): in this
     process, in its fork server and in its supervisors. A constant's assignment is replaced whole."""
     source = changed(TOOL.read_text(encoding="utf-8"), *places)
     for name, value in constants.items():
@@ -182,12 +193,12 @@ def variant_module(*places, **constants):
 variants = itertools.count(1)
 
 # Where a supervisor begins; the fork server that forks it has not been here.
-IN_A_SUPERVISOR = '        self.line.send("hello", *self.identity)\n'
+IN_A_SUPERVISOR = ("Supervisor.serve", 'self.line.send("hello", *self.identity)')
 
 
 def with_supervisors_that(act, **constants):
     """A copy of the module, in whose supervisors these lines are executed before anything else."""
-    return variant_module((IN_A_SUPERVISOR, textwrap.indent(act, " " * 8) + IN_A_SUPERVISOR), **constants)
+    return variant_module((*IN_A_SUPERVISOR, act + IN_A_SUPERVISOR[1]), **constants)
 
 
 JOBS, STREAMS, GUARDED = (getattr(bash_tool, name) for name in ("JOBS", "STREAMS", "GUARDED"))
@@ -975,8 +986,8 @@ def supervisor_of(job):
     return parent_of(job.pid)
 
 
-SHOWN_ANYWAY = """NO_COLOR= FORCE_COLOR=3 CLICOLOR=1 CLICOLOR_FORCE=1 GCC_COLORS=error=01 PY_COLORS=1 LS_COLORS=di=01;34
-    CARGO_TERM_COLOR=always TQDM_DISABLE= PIP_PROGRESS_BAR=on NO_UPDATE_NOTIFIER= npm_config_progress=true BUILDKIT_PROGRESS=tty
+SHOWN_ANYWAY = """NO_COLOR=1 PIP_NO_COLOR=true DISABLE_COLORS=1 CLICOLOR=1 GCC_COLORS=error=01 LS_COLORS=di=01;34 CARGO_TERM_COLOR=auto
+    TQDM_DISABLE= PIP_PROGRESS_BAR=on NO_UPDATE_NOTIFIER= npm_config_progress=true BUILDKIT_PROGRESS=tty
 HF_HUB_DISABLE_PROGRESS_BARS=0 COLUMNS=80 CI=x"""
 SHOWN_ANYWAY = dict(pair.split("=", 1) for pair in SHOWN_ANYWAY.split())
 
@@ -1040,7 +1051,7 @@ def content(path, within_s=PATIENCE_S):
 
 def stop_in(text):
     """The command by which a note says that a leftover is ended."""
-    found = re.search(r"; to stop: (kill -9( -?\d+)+)", text)
+    found = re.search(r"; to stop: (kill -TERM( -?\d+)+)", text)
     assert found, text
     return found.group(1)
 

@@ -15,7 +15,7 @@ from tests.support import BashTool, GUARDED, JOBS, MODES, PROFILES, STREAMS, bas
 from tests.support import cli, fault, keeping, lasting, needs_proc, stop_in
 
 
-@fault("separate_streams", saboteur=("        text = with_newline(text) + outcome.stderr.text\n", "        pass\n"))
+@fault("separate_streams", saboteur=("format_brackets", "text = with_newline(text) + outcome.stderr.text", "pass"))
 def test_separate_streams_are_both_in_an_answer_with_brackets():
     with BashTool(profile=dataclasses.replace(MODES, streams=bash_tool.Streams.SEPARATE)) as tool:
         assert tool.run("echo err >&2; echo out; exit 3").text == "[command failed: exit code 3]\nout\nerr\n"
@@ -120,7 +120,7 @@ def test_what_every_profile_promises(name, monkeypatch):
         assert result.stdout.strip() == "started"
         (note,) = result.notes
         assert re.match(
-            lasting(r'still running: pid \d+ "sleep 600"; to stop: kill -9 -\d+; output goes on to /'), note
+            lasting(r'still running: pid \d+ "sleep 600"; to stop: kill -TERM -\d+; output goes on to /'), note
         )
         assert note in result.text or note in json.loads(result.text)["notes"]
         assert not [job for job in tool.jobs() if job.status == "running"]

@@ -124,5 +124,5 @@ def test_completion_notes_to_the_letter():
         (outcome("timed_out", limit_s=1.5), "failed: timed out after 1.5s"),
         (outcome("cancelled"), "failed: cancelled"),
     ):
-        assert bash_tool.describe_end(ended._asdict(), ":") == how
+        assert bash_tool.describe_end(ended, ":") == how
     assert bash_tool.JOB_NOTE == "\n\n[background process {how}]\n"

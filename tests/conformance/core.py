@@ -8,12 +8,14 @@ import re
 import shlex
 import shutil
 import signal
+import string
+import sys
 import time
 from pathlib import Path
 
 from tests.conformance.judge import Unasked, Wrong, asks, of_bash, patience, printf, requested, words_of
 from tests.processes import FUNCTIONS, eventually, functions_of_a_host, of_proc, parent_of
-from tests.spec import LONGER_MODES, fenced, size_in_words
+from tests.spec import LONGER_MODES, fenced, rows_of, size_in_words
 
 
 FULL_OUTPUT = r"\[full output: ([^\n]*)\]\n\Z"  # the path in the last line of an answer
@@ -223,6 +225,19 @@ def a_timeout_names_the_other_modes(q):
     q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire, mode="slow")
 
 
+@asks("002.8")
+def silence_is_told_once(q):
+    note = "[nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u]\n"
+    for command, told in (("sleep 600", note), ("trap 'echo late; exit' TERM; sleep 600 & wait", "")):
+        wire, first = q.server(timeouts={"slow": 0.5}), "[command timed out after 0.5s]\n"
+        q.says("echo on; sleep 600", first + "on\n", True, wire=wire, mode="slow")
+        q.says(command, first + told + "late\n" * (not told), True, wire=wire, mode="slow")
+        q.says("sleep 600", first + ("" if told else note), True, wire=wire, mode="slow")
+    number = q.wire.begin("echo > begun; sleep 600", "begun", mode="slow")
+    q.wire.signal(signal.SIGINT)
+    q.equal(q.wire.finish(number).text, "[command cancelled]\n")
+
+
 NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH
     A_JWT APIKey KEY2 USER_PASSPHRASE REFRESH_TOKENS DB_CREDS SIGNINGKEY OAUTH_BEARER DEPLOY_PAT USER_PWD DJANGO_SECRETS
     MYSQL_PASSWORDS SSH_KEYS PROXY_AUTHORIZATION AZURE_CREDENTIALS""".split()
@@ -231,18 +246,56 @@ PLAIN_VARIABLES = """KEYBOARD_LAYOUT=us MONKEY=m GIT_AUTHOR_NAME=A.B SSH_AUTH_SO
     CERT_DIR=/c GOOGLE_APPLICATION_CREDENTIALS=/g.json TOKENIZERS_PARALLELISM=false PW_TEST_X=1x SECRETARY=s""".split()
 
 
+def words_in(rule):
+    """The words of a rule of 4.8, one by one: of `(?:A|B)C` it has AC and BC."""
+    choice = re.fullmatch(r"(.*?)\(\?:((?:\w|\|)*)\)(.*)", rule, re.DOTALL)
+    if choice:
+        return [word for part in choice[2].split("|") for word in words_in(choice[1] + part + choice[3])]
+    return [rule]
+
+
+RULES = {int(number): body.replace("\n", "") for number, body in fenced("rule")}
+LAST_WORDS = re.match(r"_\(\?:([A-Z_|]*)\)_", RULES[4])[1].split("|")
+PLAIN_WORDS = [word + "PASS" for word in re.match(r"_\(\?!\(\?:([A-Z|]*)\)PASS_\)", RULES[5])[1].split("|")]
+ENDINGS = [
+    ending
+    for part in re.findall(r"\(\?:[A-Z|]+\)[A-Z]+|[A-Z]+", re.search(r"\[\^_\]\*\(\?:(.*)\)S\?_", RULES[5])[1])
+    for ending in words_in(part)
+]
+SECRET_WORDS = re.sub(r"S\?", "", re.match(r"_\(\?:([A-Z?|]*)\)_", RULES[7])[1]).split("|") + [
+    "COOKIES",
+    "CREDS",
+    "KEY",
+    "KEYS",
+]
+PLAIN_VALUES = re.findall(r"\|([a-z0-9-]+)", RULES[3])
+
+
+def is_secret(name, value):
+    """By the rules of 4.8."""
+    own, word = name[3:] if name.startswith("PW_") else name, dict(fenced("pattern"))["NAME_WORD"]
+    words = "_%s_" % "_".join((*own.split("_"), *re.findall(word, own))).upper()
+    seen = {"value": value, "pair": name + "=" + value, "words": words}
+    for number, where, verdict, *_ in (row for row in rows_of("4.8 Directory, shell, environment") if row[0].isdigit()):
+        if re.search(
+            RULES[int(number)], seen[where], {1: re.ASCII, 2: re.ASCII, 6: re.ASCII, 7: re.DOTALL}.get(int(number), 0)
+        ):
+            return verdict == "secret"
+    return False
+
+
 def names_of_the_words():
     """Names that hold a secret by the words of 4.8, and variables that these words, or their values, excuse."""
-    words = {kind: body.split() for kind, body in fenced("words")}
-    endings = [ending + s for ending in words["SECRET_ENDINGS"] for s in ("", "S")]
-    secret = ["W%d_%s" % each for each in enumerate(words["SECRET_WORDS"] + endings)]
-    secret += ["w%d%s" % each for each in enumerate(word.title() for word in words["SECRET_WORDS"] + endings)]
+    endings = [ending + s for ending in ENDINGS for s in ("", "S")]
+    secret = ["W%d_%s" % each for each in enumerate(SECRET_WORDS + endings)]
+    secret += ["w%d%s" % each for each in enumerate(word.title() for word in SECRET_WORDS + endings)]
     secret += ["w%d-x%s" % (n, ending.lower()) for n, ending in enumerate(endings)]
-    secret += [name % word for word in words["LOCATION_WORDS"] for name in ("%s_TOKEN", "A_TOKEN_X%s", "A_TOKEN_%s2")]
+    last_words = [word for word in LAST_WORDS if "_" not in word]
+    secret += [name % word for word in last_words for name in ("%s_TOKEN", "A_TOKEN_X%s", "A_TOKEN_%s2")]
     secret += "PUBLIC_TOKEN PUBLICATION_KEY COMPASS_TOKEN PW_TOKEN pw_debug pwd".split()
-    plain = {"W%d_%s" % each: "xyzzy" for each in enumerate(words["PLAIN_WORDS"], 100)}
-    plain.update({name % word: "xyzzy" for word in words["LOCATION_WORDS"] for name in ("A_TOKEN_%s", "key%s")})
-    values = [change(value) for value in words["PLAIN_VALUES"] for change in (str, str.upper)]
+    plain = {"W%d_%s" % each: "xyzzy" for each in enumerate(PLAIN_WORDS, 100)}
+    plain.update({name % word: "xyzzy" for word in last_words for name in ("A_TOKEN_%s", "key%s")})
+    values = [change(value) for value in PLAIN_VALUES for change in (str, str.upper)]
     plain.update({"V%d_SECRET" % n: value for n, value in enumerate([*values, "", "-7", "+1.25"])})
     return secret, dict(plain, MY_PUB_KEYS="x", PW_DEBUG="x")
 
@@ -261,6 +314,44 @@ def withholds_by_name(q):
         env, _ = environment_of(q, q.server(env={**dict.fromkeys(secret, "xyzzy"), **plain}))
         q.equal(sorted(set(secret) & set(env)), [], "secret names that a command gets:")
         q.equal({name: env.get(name) for name in plain}, plain, "names that hold no secret:")
+
+
+def kept_back(q, variables):
+    """Which of these variables a command of a new server does not get."""
+    env, _ = environment_of(q, q.server(env=variables))
+    return {name for name in variables if name not in env}
+
+
+@asks("004.12")
+def where_who_and_how_long_pass(q):
+    values = "/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Tq0vb/X8mLw2R /k2/Ab https://example.org/a/b".split()
+    values += [
+        "/x/%s/y" % ("Ab1" * 6),
+        "/x/%s/y" % ("Ab1" * 7),
+        "https://example.org/" + "a1" * 7,
+        "https://example.org/" + "a1" * 8,
+    ]
+    values += "https://me@example.org/ https://example.org/?a=b http://[::1]:80/@s/a ftp://h/ ../x ~me/x /a:b".split()
+    chance, base64 = random.Random(5), string.ascii_letters + string.digits + "+/"
+    values += ["/" + "".join(chance.choices(base64, k=39)) for _ in range(300)]
+    variables = {"V%d_KEY" % n: value for n, value in enumerate(values)}
+    variables.update({"V%d_TOKEN" % n: value for n, value in enumerate(values[:16])})
+    for word in [*LAST_WORDS, "KEY_ID", "ID", "IN"]:
+        variables.update(
+            dict.fromkeys(("W_AUTH_" + word, "W_SECRET_" + word, "wKey" + word.title().replace("_", "")), "xyzzy")
+        )
+    variables.update(T_TOKEN="1" * 15, U_TOKEN="1" * 16)
+    secret = {name for name, value in variables.items() if is_secret(name, value)}
+    got = kept_back(q, variables)
+    q.equal({name: variables[name] for name in secret - got}, {}, "secrets that a command gets:")
+    q.equal({name: variables[name] for name in got - secret}, {}, "settings that a command does not get:")
+    for line in dict(fenced("verdicts"))[""].splitlines():
+        name, parts, verdict, _ = json.loads(line)
+        q.equal(is_secret(name, "".join(parts)), verdict == "secret", "%s by the rules of SPEC.md:" % line)
+    aws = {"AWS_ACCESS_KEY_ID": "x", "AWS_REGION": "r"}
+    q.equal(kept_back(q, aws), set(), "withheld of %s:" % aws)
+    for name in ("AWS_SESSION_TOKEN", "AWS_SECRET_ACCESS_KEY"):
+        q.equal(kept_back(q, {**aws, name: "y"}), {name, "AWS_ACCESS_KEY_ID"}, "withheld of a group:")
 
 
 VALUES_TO_WITHHOLD = [
@@ -304,9 +395,8 @@ def drawn(chance, tree):
 
 @asks("004.3")
 def withholds_what_the_pattern_matches(q):
-    """Values of the whole grammar of SECRET_VALUE, and values that miss it by a character."""
-    patterns = {name: body.replace("\n", "") for name, body in fenced("pattern")}
-    pattern, chance, values = re.compile(patterns["SECRET_VALUE"], re.ASCII), random.Random(4), []
+    """Values of the whole grammar of rule 1, and values that miss it by a character."""
+    pattern, chance, values = re.compile(RULES[1], re.ASCII), random.Random(4), []
     tree = sre_parse.parse(pattern.pattern, re.ASCII)
     while len(values) < 800:
         value = drawn(chance, tree)
@@ -316,8 +406,8 @@ def withholds_what_the_pattern_matches(q):
     names = ["DRAWN_%d" % n if n % 3 else "DRAWN_%d_FILE" % n for n in range(len(values))]
     env, _ = environment_of(q, q.server(env=dict(zip(names, values))))
     wrong = [value for name, value in zip(names, values) if bool(pattern.search(value)) == (name in env)]
-    q.equal([value for value in wrong if pattern.search(value)], [], "values of SECRET_VALUE that a command gets:")
-    q.equal([value for value in wrong if not pattern.search(value)], [], "values that SECRET_VALUE does not match:")
+    q.equal([value for value in wrong if pattern.search(value)], [], "values of rule 1 that a command gets:")
+    q.equal([value for value in wrong if not pattern.search(value)], [], "values that rule 1 does not find:")
 
 
 @asks("004.3")
@@ -719,7 +809,7 @@ def a_held_pipe_is_not_waited_for(q):
         ("(while :; do echo hi; sleep 0.1; done) & echo $! > b; echo hi", 2),
     ):
         reply = q.run(command)
-        note = r"\[still running: pid [^\n]*; to stop: kill -9 -\d+[^\n]*; output goes on to /[^\n]*\]\n"
+        note = r"\[still running: pid [^\n]*; to stop: kill -TERM -\d+[^\n]*; output goes on to /[^\n]*\]\n"
         q.match(note + "(hi\n)+", reply.text)
         q.took(reply.took_s, bound_s, bound_s + 0.4, "the answer to %s" % command)
     q.alive("a", "b")
@@ -734,7 +824,7 @@ def a_held_pipe_is_not_waited_for(q):
 def names_leftovers(q):
     reply = q.run("sleep 600.5 & echo $! > a; (setsid sleep 601.5 >/dev/null 2>&1 & echo $! > b); exit 4")
     a, b = q.number("a"), q.number("b")
-    note = r"\[still running: (.*?); to stop: kill -9 ([-\d ]+); output goes on to [^\n]+\]\n?"
+    note = r"\[still running: (.*?); to stop: kill -TERM ([-\d ]+); output goes on to [^\n]+\]\n?"
     found = q.match(r"\[command failed: exit code 4\]\n" + note, reply.text)
     named = {a: 'pid %d "sleep 600.5"' % a, b: 'pid %d "sleep 601.5"' % b}
     q.equal(found[1], ", ".join(named[pid] for pid in sorted(named)))
@@ -742,27 +832,39 @@ def names_leftovers(q):
     q.dead("a", "b")
     # In a new session, its output closed, with a zombie.
     reply = q.run("(setsid sh -c 'sleep 0 & echo $$ > c; exec sleep 602.5' >/dev/null 2>&1 &); sleep 0.5; echo hi")
-    q.match(r'\[still running: pid %d "sleep 602\.5"; to stop: kill -9 -\d+\]\nhi\n' % q.number("c"), reply.text)
+    q.match(r'\[still running: pid %d "sleep 602\.5"; to stop: kill -TERM -\d+\]\nhi\n' % q.number("c"), reply.text)
     for name, shown in (
         ("x); kill -9 -1 ]" + '"' * 50, r'x\); kill -9 -1 \\u005d(?:\\"){50} 603\.5'),
         ("n" * 90, "n{79}…"),
         ("😀" * 60, r"😀{60} 603\.5"),  # 120 units of UTF-16
     ):
         reply = q.run("(exec -a '%s' sleep 603.5) >/dev/null 2>&1 & echo hi" % name)
-        q.match(r'\[still running: pid \d+ "%s"; to stop: kill -9 -\d+\]\nhi\n' % shown, reply.text)
+        q.match(r'\[still running: pid \d+ "%s"; to stop: kill -TERM -\d+\]\nhi\n' % shown, reply.text)
         q.took(reply.took_s, 0.1, 0.5, "an answer that names what has closed its output")  # 2.1, step 6
     reply = q.run("for i in $(seq 25); do setsid sleep 604.5 >/dev/null 2>&1 & done; echo hi")
     five = r'(?:pid \d+ "sleep 604\.5", ){4}pid \d+ "sleep 604\.5"'
-    found = q.match(r"\[still running: %s and 20 more; to stop: kill -9((?: -\d+){20})\]\nhi\n" % five, reply.text)
+    found = q.match(r"\[still running: %s and 20 more; to stop: kill -TERM((?: -\d+){20})\]\nhi\n" % five, reply.text)
     targets = [int(target) for target in found[1].split()]
     q.equal(targets, sorted(set(targets), reverse=True), "the groups, sorted, each once:")
-    q.match(r".*kill -9 -\d+\]\nhi\n", q.run("for i in 1 2; do sleep 606.5 >/dev/null 2>&1 & done; echo hi").text)
+    q.match(r".*kill -TERM -\d+\]\nhi\n", q.run("for i in 1 2; do sleep 606.5 >/dev/null 2>&1 & done; echo hi").text)
     q.says("sleep 0.03 >/dev/null 2>&1 & echo hi", "hi\n")  # it ends within 0.1 s
     command = "(while :; do sleep 605.5; done) &>/dev/null & echo $! > d; "
     reply = q.run(command + "until pgrep -P $! sleep; do sleep 0.1; done >f; echo hi")
     of_shell, of_sleep = r'pid %d "a subshell of the command"' % q.number("d"), r'pid \d+ "sleep 605\.5"'
     both = (of_shell, of_sleep, of_sleep, of_shell)
     q.match(r"\[still running: (?:%s, %s|%s, %s); to stop: [^\n]*\]\nhi\n" % both, reply.text)
+
+
+@asks("011.7")
+def what_is_ending_is_not_named(q):
+    wire = q.server(timeouts={"drain_idle_s": 0.1, "drain_total_s": 0.4})
+    for n in range(15):
+        text = wire.call("sleep 0.%03d & echo hi" % (96 + n)).text
+        q.match(r'(?:\[still running: pid \d+ "sleep 0\.\d+"; [^\n]*\]\n)?hi\n', text)
+    call = 60 if os.uname().machine == "x86_64" else 93  # exit(2), of the first thread alone
+    ends = "threading.Thread(target=time.sleep, args=(9,)).start(); ctypes.CDLL(None).syscall(%d, 0)" % call
+    start = "%s -c 'import ctypes, threading, time; %s' >/dev/null 2>&1 & " % (shlex.quote(sys.executable), ends)
+    q.says(start + "until grep -q '^State:.Z' /proc/$!/status; do sleep 0.1; done; echo hi", "hi\n", wire=wire)
 
 
 @asks("011.3")
@@ -840,7 +942,7 @@ def names_of_its_own(q):
     q.wire.cancel(number)
 
 
-@asks("013.1", "013.2")
+@asks("013.1", "013.2", "013.4")
 def the_directory_is_gone(q):
     gone = q.folder / "gone\n\u202eé"
     gone.mkdir()
@@ -856,10 +958,14 @@ def the_directory_is_gone(q):
     q.that(reply.text.startswith(note[:-1]), note, reply.text)
     kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
     q.equal((kept / "made").read_text(), "x\n", "the file in the scratch folder:")
-    q.that(re.fullmatch(r"scratch-[0-9a-f]{12}", kept.name) and kept.parent == q.state(), "a name as 4.9 has it", kept)
+    named = kept.name == "scratch" and re.fullmatch(r"scratch-[0-9a-f]{12}", kept.parent.name)
+    q.that(named and kept.parent.parent == q.state(), "a name as 4.9 has it", kept)
     folder = wire.call("pwd").text.split("\n")[-2]
     q.that(not Path(folder).exists(), "a scratch folder with nothing in it is removed", "%s is there" % folder)
-    shutil.rmtree(kept, ignore_errors=True)
+    shutil.rmtree(kept.parent, ignore_errors=True)
+    *_, above, listed, mode, folder = wire.call("cd ..; dirname $PWD; ls -A; stat -c %a .; pwd").text.split("\n")[:-1]
+    q.equal([Path(above), listed, mode], [q.state(), "scratch", "700"], "the folder above, and what is in the parent:")
+    q.that(not Path(folder).exists(), "the parent goes with its folder", "%s is there" % folder)
     folder = wire.call("sleep 600 >/dev/null 2>&1 & pwd").text.split("\n")[-2]
     q.that(not Path(folder).exists(), "an empty one is removed though a process lives in it", "%s is there" % folder)
     reply = wire.call("echo x > made; sleep 600 >/dev/null 2>&1 & echo $! > '%s/child' # A_TOKEN" % q.folder)
@@ -868,7 +974,7 @@ def the_directory_is_gone(q):
     os.kill(q.number("child"), signal.SIGKILL)
     kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
     q.that((kept / "made").exists(), "a scratch folder with the file, though a process lives in it", kept)
-    shutil.rmtree(kept, ignore_errors=True)
+    shutil.rmtree(kept.parent, ignore_errors=True)
     gone.write_text("")
     q.says("echo on", note.replace("No such file or directory", "Not a directory") + "on\n", wire=wire)
     nowhere = q.folder / "nowhere"
@@ -935,7 +1041,8 @@ def nothing_bends_the_shell(q):
 def nothing_asks_pages_or_paints(q):
     ((_, table),) = fenced("environment")
     expected = dict(pair.split("=", 1) for pair in table.split())
-    for env in (dict.fromkeys(expected, "less"), dict.fromkeys(expected)):  # over what is there, and where nothing is
+    there, lacking = dict(dict.fromkeys(expected, "less"), GIT_ASKPASS="ssh-askpass"), dict.fromkeys(expected)
+    for env in (there, lacking):
         got, _ = environment_of(q, q.server("--keep-env", "*PAGER", env=env))
         known = {*q.env, *expected, "PWD", "OLDPWD", "SHLVL", "_", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_PROFILE"}
         q.equal(sorted(set(got) - known), [], "variables of another kind that are set:")
@@ -973,6 +1080,30 @@ def the_rest_passes(q):
     q.equal(env.get("PATH"), q.env["PATH"], "PATH")
 
 
+@asks("014.9")
+def no_forced_colours(q):
+    forced = """FORCE_COLOR=3 CLICOLOR_FORCE=1 MYPY_FORCE_COLOR=1 ANSIBLE_FORCE_COLOR=true PY_COLORS=1 CARGO_TERM_COLOR=always
+        NPM_CONFIG_COLOR=always npm_config_color=true PYTHON_COLORS=1 GTEST_COLOR=yes RUST_LOG_STYLE=always COMPOSE_ANSI=always
+        CLANG_FORCE_COLOR_DIAGNOSTICS=ON FORCE_COLOUR=""".split()
+    plain = """NO_COLOR=1 PIP_NO_COLOR=1 DISABLE_COLORS=true CLICOLOR=1 COLORTERM=truecolor GREP_COLORS=ms=1 LS_COLORS=di=01 A_COLOR=never B_COLORS=0 FORCE=1
+        X=a_FORCE_COLOR=1 COLOR_FORCED=1 MY_COLOR=blue""".split()
+    variables = dict(pair.split("=", 1) for pair in forced + plain)
+    wanted = {pair.partition("=")[0] for pair in forced}
+    q.equal(kept_back(q, variables), wanted, "variables of colours that a command does not get:")
+
+
+@asks("014.11")
+def a_helper_that_answers_stays(q):
+    for folder in ("", "/usr/lib/ssh-askpass/"):
+        for name in "askpass.sh echo my-ksshaskpass git-gui--askpass2".split():
+            env, _ = environment_of(q, q.server(env={"GIT_ASKPASS": folder + name, "SSH_ASKPASS": folder + name}))
+            got = env.get("GIT_ASKPASS"), env.get("SSH_ASKPASS")
+            q.equal(got, (folder + name, "false"), "GIT_ASKPASS and SSH_ASKPASS:")
+        for name in "x11-ssh-askpass lxqt-openssh-askpass ksshaskpass git-gui--askpass".split():
+            env, _ = environment_of(q, q.server(env={"GIT_ASKPASS": folder + name}))
+            q.equal(env.get("GIT_ASKPASS"), "false", "GIT_ASKPASS for %s:" % (folder + name))
+
+
 LOOKS_SECRET = "[not passed to commands, because it looks secret: %s]\n"
 
 
@@ -1004,6 +1135,33 @@ def a_withheld_index_is_told(q):
         text = one % ", ".join(first) + other % ", ".join(last[:5])  # 4.5: the 20 are counted together
         q.says("echo on", text + "on\n", wire=wire)
         q.says("echo on", other % ", ".join(last[5:]) + "on\n", wire=wire)
+
+
+@asks("014.10")
+def all_are_told_where_one_may_be_missed(q):
+    spoken = """fatal: Authentication failed for x|fatal: could not read Username for x|a@b: Permission denied (publickey).
+        |ERROR 1045: Access denied for user x|unauthorized: x|403 Client Error: Forbidden|401 Unauthorized|(AccessDenied) x
+        |(error) NOAUTH x|Error: Invalid API key|invalid_token|Missing or invalid credentials|expired access token
+        |Unable to locate credentials|You are not logged into x"""
+    other = """cat: x: Permission denied|access denied|401|status 403|Invalid or unexpected token|unexpected token x
+        |missing closing token|test_unauthorized_user|java.nio.file.AccessDeniedException: x|--noauth|4010 Forbidden|credentials"""
+    spoken, other = ([" ".join(line.split()) for line in text.split("|")] for text in (spoken, other))
+    secrets, failed = {"A_TOKEN": "xyzzy", "B_SECRET": "xyzzy"}, "[command failed: exit code 1]\n"
+    fails = "printf '%%s\\n' '%s' >&2; exit 1"
+    for line in spoken:
+        wire = q.server(env=secrets)
+        q.says(fails % line, failed + LOOKS_SECRET % "A_TOKEN, B_SECRET" + line + "\n", True, wire=wire)
+        q.says(fails % line, failed + line + "\n", True, wire=wire)
+    wire = q.server(env=secrets)
+    q.says("echo '%s'" % spoken[0], spoken[0] + "\n", wire=wire)
+    q.says(fails % "' '".join(other), failed + "".join(line + "\n" for line in other), True, wire=wire)
+    q.says(": %s; exit 1" % spoken[-1], failed, True, wire=wire)  # the text of the command does not count
+    q.says("echo A_''TOKEN; exit 1", failed + LOOKS_SECRET % "A_TOKEN" + "A_TOKEN\n", True, wire=wire)
+    q.says(fails % spoken[0], failed + LOOKS_SECRET % "B_SECRET" + spoken[0] + "\n", True, wire=wire)
+    names = ["T%d_TOKEN" % n for n in range(10, 35)]
+    wire = q.server(env=dict.fromkeys(names, "xyzzy"))
+    for note in (LOOKS_SECRET % ", ".join(names[:20]), LOOKS_SECRET % ", ".join(names[20:]), ""):
+        q.says(fails % spoken[0], failed + note + spoken[0] + "\n", True, wire=wire)
 
 
 @asks("014.7")

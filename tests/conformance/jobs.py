@@ -357,6 +357,48 @@ def an_early_success_offers_no_kill(q):
     q.dead("left")
 
 
+@asks("003.24")
+def a_job_that_was_stopped_has_not_failed(q):
+    ends = {"HUP": (1, "ended by"), "INT": (2, "ended by"), "KILL": (9, "ended by"), "TERM": (15, "ended by")}
+    ends.update(SEGV=(11, "failed:"), USR1=(signal.SIGUSR1, "failed:"))
+    for name, (number, how) in ends.items():
+        pid, path = job_of(
+            q, "ulimit -c 0; until [ -e go-%s ]; do sleep 0.1; done; kill -%s $$; sleep 600" % (name, name)
+        )
+        (q.folder / ("go-" + name)).touch()
+        note_in(q, path, "failed: signal: %d (SIG%s)" % (number, name))
+        note = r"\[background process %d %s signal %d \(SIG%s\) after [^\n]*\]\n" % (pid, how, number, name)
+        q.match(note + "on\n", q.run("sleep 1; echo on").text)
+
+
+@asks("003.23")
+def the_note_is_no_output(q):
+    wire = q.server(structured=True)
+    commands = {"printf abc": "completed", "printf abc; exit 3": "failed: exit status: 3"}
+    commands["printf abc; sleep 608.75 >/dev/null 2>&1 & echo $! > left"] = (
+        'completed; still running: {} "sleep 608.75"'
+    )
+    for command, how in commands.items():
+        reply = wire.call(command, mode="background")
+        fields = reply.result.get("structuredContent") or {}
+        note = "\n\n[background process %s]\n" % how.format(q.number("left") if "left" in command else "")
+        q.equal(fields.get("total_bytes"), 3, "total_bytes")
+        q.equal(Path(fields["output_file"]).read_text(), "abc" + note, "the file:")
+        q.that(
+            reply.text.endswith("abc" + note * ("exit" not in command)), "a text that ends in abc%s" % note, reply.text
+        )
+    q.run("kill $(cat left); echo")
+
+
+@asks("014.13")
+def background_output_comes_at_once(q):
+    for env, shown in ((None, "1"), ("", ""), ("0", "0")):
+        wire = q.server(env={"PYTHONUNBUFFERED": env})
+        command = "echo \"<${PYTHONUNBUFFERED-none}>\""
+        q.says(command, "<%s>\n" % ("none" if env is None else env), wire=wire)
+        q.has(wire.call(command, mode="background").text, "\n<%s>\n" % shown)
+
+
 @asks("018.1", "023.3")
 def labels_of_what_went_wrong(q):
     wire = q.server("--deny", "rm -rf", profile="guarded", timeouts={"default": 1})

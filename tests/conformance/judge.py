@@ -33,6 +33,8 @@ from tests.spec import CLAUSES, Conversation, EXAMPLES, fenced, holds_clause, on
 
 
 UNASKED = {  # clauses of the levels core, server and jobs that no client can ask, and why
+    "003.25": "would take a file system without locks",
+    "009.9": "would take a file system without modes or locks",
     "015.4": "a client cannot see whether its cancel came before the command began",
     "018.2": "only a program that uses the library can be asked for a confirmation",
     "018.3": "only a program that uses the library can be asked for a confirmation",

@@ -31,10 +31,22 @@ RENDERED = {
         *((b"abcdef\r\x1b[2CX\n", "abXdef\n"), (b"abcdef\r\x1b[CX\n", "aXcdef\n")),
         *((b"abcdef\x1b[4D\x1b[Kz\n", "abz\n"), (b"abcdef\x1b[4D\x1b[0Kz\n", "abz\n"), (b"abcdef\x1b[2Kx\n", "x\n")),
         *((b"abc\x1b[1Kx\n", "abcx\n"), (b"abc\x1b[99Dx\n", "xbc\n"), (b"ab\x1b[9Gx\n", "abx\n")),
-        *((b"ab\r\x1b[9Cx\n", "abx\n"), (b"abc\rx\n", "xbc\n"), (b"\b\bx\n", "x\n"), ("äöü\rx\n".encode(), "xöü\n")),
-        *((b"one\ntwo\rT\n", "one\nTwo\n"), (b"abc\r\r\nd\n", "abc\nd\n"), (b"abcdef\x1b[3G\x1b[K\n", "ab\n")),
-        *((b"abcdef\x1b[4D\x1b[?2Kz\n", "abz\n"), (b"a\tb\r12\n", "12b\n"), (b"abcdef\x1b[3;9Gx\n", "abxdef\n")),
-        ("日本e\u0301\rxy\n".encode(), "xye\u0301\n"),
+        *(
+            (b"ab\r\x1b[9Cx\n", "abx\n"),
+            (b"abc\rxyz\n", "xyz\n"),
+            (b"\b\bx\n", "x\n"),
+            ("äöü\rxyz\n".encode(), "xyz\n"),
+        ),
+        *((b"one\ntwo\rTTT\n", "one\nTTT\n"), (b"abc\r\r\nd\n", "abc\nd\n"), (b"abcdef\x1b[3G\x1b[K\n", "ab\n")),
+        *((b"abcdef\x1b[4D\x1b[?2Kz\n", "abz\n"), (b"a\tb\r123\n", "123\n"), (b"abcdef\x1b[3;9Gx\n", "abxdef\n")),
+        # What would leave remains keeps a line of its own.
+        *((b"apples,33\rpears,5\n", "apples,33\npears,5\n"), (b"Initial\r\r\rFinal\r\n", "Initial\nFinal\n")),
+        *((b"abc\rde", "abc\nde"), (b"done, 10%   \rdone\r\n", "done, 10%\ndone\n".replace("%", "%   "))),
+        *((b"abcde\r     \rab\n", "ab\n"), (b"ab   \rab\n", "ab\n"), (b"a\x1b[1mbc\x1b[m\rd\n", "abc\nd\n")),
+        *((b"55555\r4444\r333\r22\r1\n", "4444\n333\n22\n1\n"), (b"55\r1\r55\r666\n", "55\n666\n")),
+        *((b"abc\r" * 8 + b"d\n", "abc\nd\n"), (b"abc\r" * 9 + b"d\n", "dbc\n"), (b"abc\b\rd\n", "dbc\n")),
+        *(("日本\rxyz\n".encode(), "日本\nxyz\n"), ("日本\rwxyz\n".encode(), "wxyz\n")),
+        *(("abcdef\r日本  \n".encode(), "日本  \n"), ("abcdefg\r日本  \n".encode(), "abcdefg\n日本  \n")),
         (b"ab\x1b[sc\x1b[ud\x1b[2@e\x1b[3Pf\x1b[4X\x1b[2L\x1b[M\x1b[3b\n", "abcdef\n"),
     ],
     "008.6": [
@@ -49,7 +61,7 @@ RENDERED = {
         (b"ab\ncd\x1b[999999999A\x1b[9999999999Cx\x1b[999999999Dy\n", "ybx\ncd"),
     ],
     "008.3": [
-        (b"a\0b\tc\x01\x7fd\n", "ab\tcd\n"),
+        (b"a\x0eb\tc\x01\x7fd\n", "ab\tcd\n"),
         (bytes(set(range(1, 32)) - {8, 10, 13, 27}) + b"x\n", "\tx\n"),
         ("a\x85b\x99c\x80d\n".encode(), "abcd\n"),
         ("a\u2028b\ufeffc\u200fd\u00a0e\n".encode(), "a\u2028b\ufeffc\u200fd\u00a0e\n"),
@@ -60,6 +72,10 @@ RENDERED = {
         *((b"\xf0\x9f\x98x\n", "\ufffdx\n"), ("é€😀\n".encode(), "é€😀\n"), (b"\xc3\n", "\ufffd\n")),
         *((b"\xc0\xafx\n", "\ufffd\ufffdx\n"), (b"\xf4\x90\x80\x80x\n", "\ufffd" * 4 + "x\n")),
         ("\ufffd\n".encode(), "\ufffd\n"),
+    ],
+    "008.7": [
+        *((b"a\0b\0c\n", "a\ufffdb\ufffdc\n"), (b"\0", "\ufffd"), (b"a\0\r\nb\n", "a\ufffd\nb\n")),
+        *((b"\x1b]0;a\0b\x07c\n", "c\n"), (b"ab\0\b\bx\n", "ax\ufffd\n")),
     ],
 }
 

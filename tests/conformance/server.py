@@ -153,6 +153,19 @@ def kept_names_pass(q):
         q.equal({name: got[name] for name in group if name in got}, passed, "a group of which %s is kept:" % glob)
 
 
+@asks("004.11")
+def what_is_named_in_full_wins(q):
+    env = dict(PAGER="my", GIT_PAGER="my", GIT_ASKPASS="ksshaskpass", FORCE_COLOR="1", PY_COLORS="1")
+    options = [
+        word
+        for name in ("PAGER", "GIT_*", "GIT_ASKPASS", "PY_COLORS", "*_COLOR", "EDITOR")
+        for word in ("--keep-env", name)
+    ]
+    got, _ = environment_of(q, q.server(*options, env={**env, "EDITOR": None}))
+    q.equal({name: got.get(name) for name in env}, dict(env, GIT_PAGER="cat", FORCE_COLOR=None), "variables:")
+    q.that("no-editor-here" in got.get("EDITOR", ""), "an EDITOR that the host lacks, set", got)
+
+
 @asks("017.10")
 def dropped_names_are_withheld(q):
     env = {"CUSTOMER": "one", "LOCAL_A": "two", "A_TOKEN": "three", "CUSTOM": "four"}

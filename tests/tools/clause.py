@@ -14,15 +14,16 @@ import tempfile
 import time
 
 from tests.spec import CLAUSES, HERE
-from tests.support import SOURCE, saboteurs_at_tests
+from tests.support import SOURCE, one_or_more, saboteurs_at_tests, spans
 
 
-# Tests that take no time and hold SPEC.md and README.md to each other and to the code.
-PAGES = "spec_levels or spec_constants or spec_results or spec_numbers or numbers_of_the_pages or the_code_names"
+# Tests that take no time and hold the pages to each other and to the code.
+PAGES = "test_pages or spec_levels or spec_constants or spec_results or spec_numbers or numbers_of_the_pages or the_code_names"
 
 
 def places_of(number):
-    """Where a clause stands: in SPEC.md, its property, where the code names it, and what its saboteur changes."""
+    """Where a clause stands: in SPEC.md, its property, where the code names it, and where the code upholds it,
+    which its saboteur changes."""
     heads = {"SPEC.md": r"#### REQ-BASH-%s$" % re.escape(number)}
     heads["test_bash_tool.py"] = r"def (test_req_bash_%s_\w+)" % number.replace(".", "_")
     heads["bash_tool.py"] = r".*\b%s\b" % re.escape(number)
@@ -34,11 +35,9 @@ def places_of(number):
                 around = definitions_around(line, ast.parse(text)) if page == "bash_tool.py" else found.groups()
                 yield " ".join(["%s:%d" % (page, line), ".".join(around)]).rstrip()
     importlib.import_module("test_bash_tool")  # which registers the saboteurs
-    changes = saboteurs_at_tests()[number]
-    for old, _ in [changes] if isinstance(changes[0], str) else changes:
-        line = SOURCE.count("\n", 0, SOURCE.index(old)) + 1
-        around = ".".join(definitions_around(line, ast.parse(SOURCE)))
-        yield " ".join(filter(None, ["bash_tool.py:%d" % line, around, "(what its saboteur changes)"]))
+    for place, old, _ in one_or_more(saboteurs_at_tests()[number]):
+        line = SOURCE.count("\n", 0, spans(SOURCE)[place][0][0]) + 1
+        yield "bash_tool.py:%d %s (where the code upholds it: the saboteur changes `%s`)" % (line, place, old)
 
 
 def definitions_around(line, node):
@@ -56,7 +55,15 @@ def checks_of(requirement):
     workers = ["-n", str(4 * (os.cpu_count() or 1)), "--dist", "worksteal"]
     server = "%s %s --mcp" % (sys.executable, HERE / "bash_tool.py")
     return {
-        "properties, examples and pages": ["pytest", *workers, "test_bash_tool.py", "tests/test_spec.py", "-k", chosen],
+        "properties, examples and pages": [
+            "pytest",
+            *workers,
+            "test_bash_tool.py",
+            "tests/test_spec.py",
+            "tests/test_pages.py",
+            "-k",
+            chosen,
+        ],
         "saboteurs": ["tests.tools.saboteurs", *neighbours],
         "the judge's questions": ["tests.conformance", server, requirement + ".*"],
         "the judge's panel": ["tests.conformance.panel", requirement + ".*"],

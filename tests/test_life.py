@@ -1,0 +1,448 @@
+"""The rules of a command's life and of a stop, without a process: random histories, and cases of `Steps`."""
+
+import itertools
+import signal
+from math import inf, nextafter
+
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from tests.spec import HERE, phases, state_diagram
+from tests.support import bash_tool, draws, fault
+
+LEAVING_S, UNKILLABLE_S, HOST_LEFT_GRACE_S, KILL_EVERY_S, FILTERS_S, ASK_EVERY_S = (
+    getattr(bash_tool, name + "_S")
+    for name in "LEAVING UNKILLABLE HOST_LEFT_GRACE KILL_EVERY FILTERS ASK_EVERY".split()
+)
+MIB, SPARED, INT, TERM = 1 << 20, bash_tool._SPARED, signal.SIGINT, signal.SIGTERM
+ON_INT, ON_TERM = 1 << INT - 1, 1 << TERM - 1  # in the masks of a process
+SAME = 1e-6  # two moments that differ by rounding
+
+
+def process(parent=0, program="sleep", caught=0, ignored=0, reads="", words=()):
+    return bash_tool.Process(parent, program, words or (program.encode(),), caught, ignored, reads)
+
+
+# What a process is to a stop, and the signals that end it.
+KINDS = {
+    "plain": (process(), {INT, TERM}),
+    "shell": (process(program="bash", caught=ON_INT), {TERM}),
+    "python": (process(program="python", caught=ON_INT), {INT, TERM}),
+    "swallows": (process(program="python", caught=ON_INT), {TERM}),
+    "deaf": (process(program="python", caught=ON_INT, ignored=ON_TERM), set()),
+    "filter": (process(program="tail", reads="live pipe"), {TERM}),
+    "stuck": (process(), None),  # not even KILL ends it
+}
+PLAN = bash_tool.Plan(*[None] * len(bash_tool.Plan._fields))._replace(drain_idle_s=0.5, drain_total_s=2.0)
+PLANS = {
+    "foreground": dict(answer_after_s=inf, limit_s=30.0, background=False),
+    "background": dict(answer_after_s=0.3, limit_s=86400.0, background=True),
+    "kept": dict(answer_after_s=2.0, limit_s=86400.0, background=False),
+}
+
+
+class Watched(bash_tool.Life):
+    """A life whose moves are written down."""
+
+    moves = set()
+
+    def _move(self, phase, action=""):
+        self.moves.add((self.phase, phase))
+        return super()._move(phase, action)
+
+
+class History(RuleBasedStateMachine):
+    """A command of which all is invented but its rules. The time passes to the moment at which the life is due, or less
+    far, as in the loop of `Command.run`."""
+
+    @initialize(
+        kind=st.sampled_from(sorted(PLANS)),
+        ephemeral=st.booleans(),
+        grace_s=st.sampled_from([15.0, 15.0, 0.3, 0.0]),
+        sees_tree=st.sampled_from([True, True, False]),
+        outsider=st.booleans(),
+    )
+    def begin(self, kind, ephemeral, grace_s, sees_tree, outsider):
+        self.plan = PLAN._replace(ephemeral=ephemeral, grace_s=grace_s, **PLANS[kind])
+        self.has_steps = sees_tree and grace_s > 0
+        self.outsider = outsider  # another process holds the output
+        self.life = Watched(self.plan, sees_tree, 0.0)
+        self.now, self.numbers = 0.0, itertools.count(2)
+        self.known, self.living = {1: "shell"}, {1: "shell"}  # kinds by number
+        self.parents, self.slow = {1: 0}, set()
+        self.facts = dict(stops=0, kills=0, has_left=False, code=None, exited_s=0.0, heard_s=0.0, heard_bytes=0)
+        self.has_output, self.log, self.sent = True, [], {}
+        self.accepted = 0  # stops in one end
+        self.status, self.limit_s = "", self.plan.limit_s
+        self.is_job, self.attached, self.steps_allowed = self.plan.background, True, True
+        self.begun_s = self.kill_from_s = inf  # of the end
+        self.at_begin, self.asked_bytes, self.alone_s = 0, 0, inf
+        self.turn()
+
+    # What happens
+
+    @rule(count=st.integers(1, 2 * MIB))
+    @precondition(lambda self: self.has_output)
+    def bytes_come(self, count):
+        self.facts.update(heard_s=self.now, heard_bytes=self.facts["heard_bytes"] + count)
+        self.turn()
+
+    @rule(code=st.sampled_from([0, 3, -9]))
+    @precondition(lambda self: 1 in self.living)
+    def the_shell_exits(self, code):
+        self.ends(1, code)
+        self.turn()
+
+    @rule(kind=st.sampled_from(sorted(KINDS)), above=st.integers(0), slow=st.booleans())
+    @precondition(lambda self: self.living)
+    def a_process_appears(self, kind, above, slow):
+        pid = next(self.numbers)
+        self.known[pid] = self.living[pid] = kind
+        self.parents[pid] = sorted(self.living)[above % (len(self.living) - 1)]
+        self.slow |= {pid} if slow else set()
+        self.turn()
+
+    @rule(which=st.integers(0))
+    @precondition(lambda self: self.living)
+    def a_process_ends(self, which):
+        self.ends(sorted(self.living)[which % len(self.living)])
+        self.turn()
+
+    @rule()
+    def the_outsider_lets_go(self):
+        self.outsider = False
+        self.turn()
+
+    @rule(count=st.sampled_from([1, 1, 2]))
+    def stop(self, count):
+        self.facts["stops"] += count
+        if self.life.phase != "over" and (self.attached or self.is_job):
+            self.accepted += count
+            self.status = self.status or "cancelled"
+        self.turn()
+
+    @rule()
+    def kill_job(self):
+        self.facts["kills"] += 1
+        if self.is_job:
+            self.accepted, self.steps_allowed = self.accepted + 1, False
+        self.turn()
+
+    @rule()
+    @precondition(lambda self: not self.facts["has_left"])
+    def the_host_leaves(self):
+        self.facts["has_left"], phase = True, self.life.phase
+        if self.attached and phase != "over":
+            self.attached = self.steps_allowed = False
+            self.plan = self.plan._replace(grace_s=min(self.plan.grace_s, HOST_LEFT_GRACE_S))
+            self.kill_from_s = min(self.kill_from_s, self.now + self.plan.grace_s)
+            if not self.accepted:
+                self.accepted, self.status = 1, self.status or "cancelled"
+            self.turn()
+            assert self.life.phase in ("end", "stay", "over")
+        else:
+            self.turn()
+            assert self.life.phase == phase or phase == "over"
+
+    @rule(part=st.sampled_from([1.0, 1.0, 1.0, 0.5, 0.01]))
+    def time_passes(self, part):
+        due_s = min(self.life.due_s, self.now + 1e5)
+        self.now = due_s if part == 1 else min(self.now + part * (due_s - self.now), nextafter(due_s, 0))
+        self.turn()
+
+    # What the loop of Command does
+
+    def ends(self, pid, code=0):
+        self.living.pop(pid, None)
+        self.slow.discard(pid)
+        if pid == 1 and self.facts["code"] is None:
+            self.facts.update(code=code, exited_s=self.now)
+
+    def turn(self):
+        """Acts until nothing is to be done, and looks whether that was right."""
+        if self.living and all(self.known[pid] == "filter" for pid in self.living):  # their input ends
+            for pid in [pid for pid in self.living if pid not in self.slow]:
+                self.ends(pid)
+        while True:
+            if not self.living and not self.outsider:
+                self.has_output = False
+            phase = self.life.phase
+            self.is_childless = not self.living
+            seen = bash_tool.Seen(**self.facts, childless=self.is_childless, has_output=self.has_output)
+            self.before_action(phase)
+            action = self.life.act(self.now, seen)
+            self.after_action(phase, action)
+            if not action:
+                break
+            self.log.append(action)
+            getattr(self, "on_" + action)()
+            if action == "kill":
+                break
+        self.nothing_is_missed()
+
+    def before_action(self, phase):
+        """The limit is a stop; what the model expects of the state before."""
+        at_limit = self.now >= self.limit_s and phase in ("watch", "stay")
+        if phase == "watch" and at_limit and not self.accepted and self.facts["code"] is None:
+            self.accepted, self.status = 1, "timed_out"
+
+    def after_action(self, phase, action):
+        life, code = self.life, self.facts["code"]
+        assert phase != "over" or (not action and life.phase == "over")
+        if life.phase == "end" and phase != "end":
+            killed_job = life.known_as_job and code is not None and code < 0 and phase == "watch"
+            assert self.accepted or killed_job or (phase == "stay" and self.now >= self.limit_s)
+            self.begun_s, self.kill_from_s = self.now, self.now + self.plan.grace_s
+            self.at_begin, self.sent, self.ends_in_steps = len(self.log), {}, self.has_steps and self.steps_allowed
+            self.asked_bytes, self.alone_s = self.facts["heard_bytes"], inf
+            assert self.ends_in_steps or action in ("terminate", "kill", "end_output")
+        if self.accepted > 1:
+            self.kill_from_s = min(self.kill_from_s, self.now)
+        if phase == "drain" and life.phase in ("report", "over", "stay") and not self.accepted:
+            quiet_s = self.now - max(self.facts["heard_s"], self.facts["exited_s"])
+            enough_s = self.plan.drain_idle_s if self.has_output else LEAVING_S
+            is_long = self.now >= self.facts["exited_s"] + self.plan.drain_total_s
+            assert is_long or quiet_s >= enough_s - SAME or (self.is_childless and not self.has_output)
+
+    def nothing_is_missed(self):
+        """What should have happened by now has happened."""
+        life, now = self.life, self.now
+        assert life.due_s > now or life.phase == "over", "it waits for nothing"
+        assert not self.accepted or life.phase not in ("watch", "drain", "report"), "a stop was not obeyed"
+        assert self.facts["code"] is None or life.phase != "watch"
+        if life.phase == "watch":
+            answers = self.plan.answer_after_s < self.plan.limit_s
+            assert not answers or ("answer_as_job" in self.log) == (now >= self.plan.answer_after_s)
+            assert now < self.limit_s
+        if life.phase == "drain":
+            assert self.facts["code"] >= 0 or not life.known_as_job, "the shell of a job was killed"
+            assert now < self.facts["exited_s"] + self.plan.drain_total_s
+            assert not self.is_childless or self.has_output
+        if life.phase == "stay":
+            assert now < self.limit_s and (self.living or self.has_output)
+        if life.phase == "end":
+            assert self.log[-1] == "kill" or now < self.kill_from_s
+            assert now < self.kill_from_s + UNKILLABLE_S and not self.is_childless
+            in_steps = not {"terminate", "kill"}.intersection(self.log[self.at_begin :])
+            assert not in_steps or self.ends_in_steps and self.steps_allowed
+            assert not in_steps or self.facts["heard_bytes"] - self.asked_bytes <= MIB, "a flood was read on"
+            kinds = {self.known[pid] for pid in self.living}
+            is_late = now > self.begun_s + self.plan.grace_s / 3 + ASK_EVERY_S + SAME
+            assert not in_steps or not is_late or "filter" in kinds, "a step of more than a third of the grace"
+            spared = {pid for pid, number in self.life.steps.sent.items() if number == SPARED}
+            self.alone_s = min(self.alone_s, now) if in_steps and spared.issuperset(self.living) else inf
+            assert now <= self.alone_s + min(FILTERS_S, self.plan.grace_s / 10) + 2 * ASK_EVERY_S + SAME
+
+    # What a life asks for
+
+    def signal(self, pid, number):
+        assert (pid, number) not in self.sent, "signalled twice"
+        self.sent[pid, number] = self.now
+        ending = KINDS[self.known[pid]][1]
+        if ending and number in ending and pid not in self.slow:
+            self.ends(pid, -number)
+
+    def in_order(self):
+        """Parents before their children."""
+        return sorted(self.living)
+
+    def on_ask(self):
+        assert self.ends_in_steps and self.steps_allowed and self.now < self.kill_from_s
+        looked = {pid: KINDS[kind][0]._replace(parent=self.parents[pid]) for pid, kind in self.living.items()}
+        for pid, number in self.life.steps.choose(self.in_order(), looked, self.now).items():
+            assert number == TERM or self.now < self.begun_s + self.plan.grace_s / 3
+            self.signal(pid, number)
+
+    def on_terminate(self):
+        asked = self.life.steps.sent
+        for pid in self.in_order():
+            if asked.get(pid) != TERM:
+                self.signal(pid, TERM)
+        assert self.is_childless or not [pid for pid in self.living if (pid, TERM) not in self.sent]
+
+    def on_kill(self):
+        assert self.now >= self.kill_from_s - SAME, "KILL came early"
+        for pid in list(self.living):
+            if self.known[pid] != "stuck":
+                self.ends(pid, -9)
+
+    def on_end_output(self):
+        assert self.is_childless or self.now >= self.kill_from_s + UNKILLABLE_S - SAME
+        assert self.now <= self.begun_s + self.plan.grace_s + UNKILLABLE_S + KILL_EVERY_S + SAME
+        self.has_output = self.outsider = False
+        if "report" in self.log:
+            self.accepted, self.limit_s, self.begun_s = 0, inf, inf
+
+    def on_answer_as_job(self):
+        assert "answer_as_job" not in self.log[:-1] and "report" not in self.log
+        assert self.now >= self.plan.answer_after_s and not self.accepted
+        self.is_job = True
+        self.attached = self.attached and (self.plan.ephemeral or not self.plan.background)
+
+    def on_report(self):
+        assert "report" not in self.log[:-1]
+        assert self.life.status == self.status and self.life.is_job == self.is_job
+        assert (self.life.phase == "over") == (self.is_childless and not self.has_output)
+        self.attached = self.plan.ephemeral and not self.facts["has_left"]
+        self.accepted, self.begun_s = 0, inf
+        self.limit_s = self.limit_s if self.plan.background else inf
+
+    def teardown(self):
+        """Whatever has happened, the life comes to its end, and has told the caller once."""
+        for _ in range(1000):
+            if not hasattr(self, "life") or self.life.phase == "over":
+                break
+            if self.life.phase == "stay" or self.life.due_s == inf:
+                self.outsider = False
+                for pid in list(self.living):
+                    self.ends(pid)
+                self.turn()
+            else:  # of the thousand passes of KILL one is enough
+                self.now = self.kill_from_s + UNKILLABLE_S if self.log[-1:] == ["kill"] else self.life.due_s
+                self.turn()
+        assert not hasattr(self, "life") or (self.life.phase == "over" and self.log.count("report") == 1)
+
+
+WRONG_LIVES = [
+    ("Life._watch", "now >= answer_s and", "now >= self._limit_s and"),
+    ("Life._watch", "now >= self._limit_s:", "False:"),
+    ("Life._watch", "plan.ephemeral or", ""),
+    ("Life._watch", "self.known_as_job and code < 0", "False"),
+    ("Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.exited_s"),
+    ("Life._drain", "min(quiet_s + plan.drain_idle_s, longest_s)", "quiet_s + plan.drain_idle_s"),
+    ("Life._end", "self.stops > 1", "False"),
+    ("Life._end", "self.seen.childless or", ""),
+    ("Life._end", "self._kill_s + UNKILLABLE_S", "inf"),
+    ("Life._end", "now >= self._kill_s:", "True:"),
+    ("Life._end", "not self._has_steps or", ""),
+    ("Life._end", "or is_alone", ""),
+    ("Life._end", "or is_flood", ""),
+    ("Life._report", "self.stops = 0", "pass"),
+    ("Life._report", "self._limit_s if self._plan.background else inf", "self._limit_s"),
+    ("Life._stay", "self.stops or", ""),
+    ("Life.act", "and (self.attached or self.is_job)", ""),
+    ("Life.act", "before.kills self._has_steps = False", "before.kills"),
+    ("Life.act", "self._kill_s = min(self._kill_s, now + self._grace_s)", "pass"),
+    ("Life._stop", "self.status or status", "status"),
+    ("Life._is_over", "and not self.seen.has_output", ""),
+]
+
+
+def faults(name, saboteurs):
+    """Decorator: a test with a saboteur for each rule."""
+
+    def decorate(test):
+        for n, saboteur in enumerate(saboteurs, 1):
+            test = fault("%s-%d" % (name, n), saboteur=saboteur)(test)
+        return test
+
+    return decorate
+
+
+@faults("a_life", WRONG_LIVES)
+def test_a_life_of_any_history_keeps_the_rules():
+    """What the rules of `History` ask of each moment; and the moves of all histories are those of the docstring."""
+    Watched.moves.clear()
+    run_state_machine_as_test(History, settings=settings(draws(400), stateful_step_count=20))
+    told = {(phase, to) for phase, (_, moves) in phases(bash_tool.Life.__doc__).items() for to in moves if to}
+    assert Watched.moves == told
+
+
+def test_the_picture_of_the_phases():
+    """docs/design.md shows the phases as the docstring of `Life` has them."""
+    page = (HERE / "docs" / "design.md").read_text(encoding="utf-8")
+    shown = page.split("<!-- phases -->\n")[1].split("<!-- /phases -->")[0]
+    assert shown == state_diagram(bash_tool.Life.__doc__)
+
+
+# ---- Whom a stop asks, and by what -----------------------------------------------------------------------------------
+
+BOTH = ON_INT | ON_TERM
+PLAIN = process()
+BASH, TRAPPING = process(program="bash", caught=ON_INT), process(program="bash", caught=BOTH)
+PYTHON = process(program="python", caught=ON_INT)
+NODE = process(program="node", caught=BOTH)
+TAIL = process(program="tail", reads="live pipe")
+
+
+def below(parent, one, **fields):
+    return one._replace(parent=parent, **fields)
+
+
+# Of each pass the moment and the processes; of each process what it has been sent by then. The grace is 15 s.
+STOPS = {
+    "all get TERM: their group gets it": [(0, {2: (BASH, None), 3: (below(2, PLAIN), None)})],
+    "what catches INT": [(0, {2: (PYTHON, "INT"), 3: (PLAIN, "TERM"), 4: (NODE, "INT")})],
+    "a shell by its file": [(0, {2: (BASH._replace(words=(b"./s.sh",)), "TERM"), 3: (below(2, PYTHON), "INT")})],
+    "what ignores TERM": [(0, {2: (PYTHON, "INT"), 3: (NODE._replace(caught=ON_INT, ignored=ON_TERM), "TERM")})],
+    "a Python that catches TERM": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(caught=BOTH), "TERM")})],
+    "a child of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON, words=(b"other",)), "INT")})],
+    "a fork of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), "TERM")})],
+    "a file as input": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="file"), "TERM")})],
+    "python - <<E": [(0, {2: (PYTHON._replace(reads="pipe"), "INT")})],
+    "… | python3 -i": [
+        (0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="pipe", words=(b"python3", b"-i")), "TERM")})
+    ],
+    "another reader of a pipe": [(0, {2: (PYTHON, "INT"), 3: (NODE._replace(reads="pipe"), "TERM")})],
+    "a filter": [(0, {2: (PLAIN, "TERM"), 3: (TAIL, "spared")}), (0.1, {3: (TAIL, "spared")})],
+    "a filter of a pipe without a writer": [(0, {2: (PYTHON, "INT"), 3: (TAIL._replace(reads="pipe"), "TERM")})],
+    "a filter with a child": [(0, {2: (PYTHON, "INT"), 3: (TAIL, "TERM"), 4: (below(3, PLAIN), "TERM")})],
+    "what appears later": [
+        (0, {2: (PYTHON, "INT")}),
+        (0.05, {2: (PYTHON, "INT"), 3: (PYTHON, "TERM"), 4: (TAIL, "TERM")}),
+    ],
+    "a third of the grace": [
+        (0, {2: (PYTHON, "INT"), 3: (TAIL, "spared")}),
+        (4.9, {2: (PYTHON, "INT"), 3: (TAIL, "spared")}),
+        (5.0, {2: (PYTHON, "TERM"), 3: (TAIL, "spared")}),
+    ],
+    "below a shell with a trap that ends": [
+        (0, {2: (TRAPPING, "TERM"), 3: (below(2, PYTHON), "waits")}),
+        (0.1, {3: (below(1, PYTHON), "INT")}),
+    ],
+    "below a shell with a trap that goes on": [
+        (0, {2: (TRAPPING, "TERM"), 3: (below(2, PYTHON), "waits")}),
+        (0.45, {2: (TRAPPING, "TERM"), 3: (below(2, PYTHON), "waits")}),
+        (0.5, {2: (TRAPPING, "TERM"), 3: (below(2, PYTHON), "TERM")}),
+    ],
+    "a reader below a shell with a trap": [
+        (0, {2: (TRAPPING, "TERM"), 3: (below(2, PYTHON, reads="pipe"), "TERM"), 4: (below(1, PYTHON), "INT")})
+    ],
+}
+WRONG_STEPS = [
+    ("ends_at_interrupt", "or seen.program in SHELLS", ""),
+    ("ends_at_interrupt", "seen.ignored | seen.caught if is_python else seen.ignored", "seen.ignored"),
+    ("ends_at_interrupt", "or unfit & _TERM", ""),
+    ("ends_at_interrupt", "not seen.caught & _INT or", ""),
+    ("ends_at_interrupt", "return not seen.reads or", "return seen.reads != 'pipe' or"),
+    ("ends_at_interrupt", "and not reads_lines", ""),
+    ("ends_at_interrupt", "and seen.program in PIPE_READERS", ""),
+    ("Steps.choose", 'reads == "live pipe"', 'reads == "pipe"'),
+    ("Steps.choose", "and pid not in parents", ""),
+    ("Steps.choose", "and not is_new", ""),
+    ("Steps.choose", "if not before and seen.reads", "if seen.reads"),
+    ("Steps.choose", "and passed_s < self._grace_s / 3", ""),
+    ("Steps.choose", "not in (0, before.get(pid))", "not in (0,)"),
+    ("Steps.choose", "and self.left == {signal.SIGTERM}", "and False"),
+    ("Steps._choose_one", "seen.words == parent.words", "False"),
+    ("Steps._choose_one", "and not (parent.caught | parent.ignored) & _TERM", ""),
+    ("Steps._choose_one", "return 0 if is_patient else signal.SIGTERM", "return 0"),
+    ("Steps._choose_one", "and not seen.reads", ""),
+]
+
+
+@faults("a_stop", WRONG_STEPS)
+def test_a_stop_asks_each_process_in_its_way():
+    names = {INT: "INT", TERM: "TERM", SPARED: "spared", 0: "waits"}
+    for case, passes in STOPS.items():
+        steps, sent = bash_tool.Steps(15.0, 0.0), {}
+        for now, known in passes:
+            looked = {pid: seen for pid, (seen, _) in known.items() if not steps.sent.get(pid)}
+            chosen = steps.choose(list(known), looked, now)
+            assert list(chosen) == [pid for pid in known if pid in chosen], case  # in this order
+            assert not [pid for pid, number in chosen.items() if sent.get(pid) == number], case  # once
+            sent.update(chosen)
+            assert {pid: names.get(steps.sent.get(pid)) for pid in known} == {p: s for p, (_, s) in known.items()}, case
+            assert {pid: sent[pid] for pid in known if pid in sent} == {
+                pid: number for pid, number in steps.sent.items() if pid in known and number in (INT, TERM)
+            }, case

@@ -1,0 +1,242 @@
+"""docs/manual.md is the code: each option, field, limit and error has its row, and no row names what is not there."""
+
+import dataclasses
+import inspect
+import json
+import re
+
+import pytest
+
+from tests.spec import HERE, rows_of
+from tests.support import BashTool, MODES, PROFILES, SOURCE, bash_tool
+from tests.test_spec import errors_of_the_code, profile_cell
+
+
+MANUAL = (HERE / "docs" / "manual.md").read_text(encoding="utf-8")
+PENDING = {"closed", "stdout_bytes", "stderr_bytes", ("NUL", "modes")}  # which the code is about to have
+
+
+def table(title):
+    """The rows of the tables of the manual whose first column has this title, without the ticks of the first cell."""
+    tables = re.findall(r"(?m)^\| %s \|.*\n\|[-|]*\|\n((?:\| .*\n)+)" % re.escape(title), MANUAL)
+    rows = [re.split(r" *\| ", line[2:-2]) for body in tables for line in body.splitlines()]
+    assert rows, title
+    return {re.sub(r"^`([^`]*)`$", r"\1", row[0].strip()): [cell.strip() for cell in row[1:]] for row in rows}
+
+
+def public(one):
+    """The public names of a class that its users call or read, apart from those of a result's own fields."""
+    names = {name for name in vars(one) if not name.startswith("_")}
+    return names, {name for name in names if inspect.isfunction(inspect.getattr_static(one, name))}
+
+
+def signature(function, name):
+    """A method as the manual writes it: without self, without types."""
+    first, *rest = inspect.signature(function).parameters.values()
+    rest = [each.replace(annotation=each.empty) for each in rest]
+    return name + str(inspect.Signature(rest))
+
+
+def same(cell, value):
+    """Whether a default of the manual is this one of the code."""
+    return eval(cell.strip("`"), dict(vars(bash_tool))) == value
+
+
+def test_options():
+    given = list(inspect.signature(BashTool).parameters.values())
+    rows = table("option of `BashTool`")
+    assert list(rows) == [each.name for each in given]
+    assert [each.name for each in given if not same(rows[each.name][1], each.default)] == []
+
+
+def test_arguments_of_call_and_run():
+    known = {}
+    for function in ("call", "run"):
+        for each in list(inspect.signature(getattr(BashTool, function)).parameters.values())[1:]:
+            known.setdefault(each.name, (each.default, []))[1].append("`%s`" % function)
+    rows = table("argument of `call` and `run`")
+    assert set(rows) == set(known)
+    for name, (default, functions) in known.items():
+        whose, cell, _ = rows[name]
+        assert whose == ", ".join(functions) and (cell == "–") == (default is inspect.Parameter.empty), name
+        assert cell == "–" or same(cell, default), name
+
+
+def test_methods_and_attributes(tmp_path):
+    names, methods = public(BashTool)
+    rows = table("method of `BashTool`")
+    assert {each.partition("(")[0] for each in rows} == methods
+    assert {each for each in rows if "…" not in each} == {
+        signature(getattr(BashTool, m), m) for m in methods - {"call", "run"}
+    }
+    with BashTool(state_dir=tmp_path) as tool:
+        job = tool.job(tool.run("true", mode="background").pid)
+        attributes = {name for name in vars(tool) if not name.startswith("_")} | (names - methods)
+    assert set(table("attribute of `BashTool`")) - PENDING == attributes - PENDING
+    names, methods = public(bash_tool.Job)
+    rows = table("method of `Job`")
+    assert {each.partition("(")[0] for each in rows} == methods
+    assert {each for each in rows if "until" not in each} == {
+        signature(getattr(bash_tool.Job, m), m).replace(", *, until=None", "") for m in methods
+    }
+    own = {name for name in vars(job) if not name.startswith("_")}
+    assert set(table("attribute of `Job`")) == (names - methods) | own
+    assert {
+        name.rstrip("()") for name in re.findall(r"`(\w+(?:\(\))?)`", MANUAL.split("`Cancel()` has ")[1][:100])
+    } >= public(bash_tool.Cancel)[0]
+    assert "`serve(tool)`" in MANUAL and inspect.signature(bash_tool.serve).parameters.keys() >= {"tool"}
+    styles = table("style of `definition`")
+    for style in styles:
+        assert BashTool(carry=True).definition(style), style
+    listed = re.findall(r"--schema .*", SOURCE)
+    assert listed and set(re.findall(r"[a-z]+-(?:native|chat)", inspect.getdoc(BashTool.definition))) <= set(styles)
+
+
+def test_results():
+    fields = [one.name for one in dataclasses.fields(bash_tool.Result)]
+    properties = {name for name, value in vars(bash_tool.Result).items() if isinstance(value, property)}
+    rows = table("field of `Result`")
+    assert set(rows) - PENDING == (set(fields) | properties) - PENDING
+    assert [name for name in rows if name in fields and name not in PENDING] == [
+        name for name in fields if name not in PENDING
+    ]
+    assert set(table("`status`")) == set(bash_tool.OUTPUT_SCHEMA["properties"]["status"]["enum"])
+    rows, ids = table("error id"), errors_of_the_code()
+    assert set(rows) == ids
+    for name in ids:
+        told = {row[1] for row in rows_of("4.4 Errors") if len(row) == 5 and row[0] == "`%s`" % name}
+        assert set(rows[name][0].replace("`", "").split(", ")) == told, name
+
+
+def test_arguments_of_a_model():
+    of_profiles = {name: set(row.parameters) for name, row in PROFILES.items()}
+    rows = table("argument of a model")
+    assert set(rows) == {"restart"}.union(*of_profiles.values())
+    for name, (profiles, _) in rows.items():
+        told = {"all": set(PROFILES)}.get(profiles, {one.lower() for one in profiles.split(", ")})
+        assert name == "restart" or told == {one for one, has in of_profiles.items() if name in has}, name
+
+
+def test_profiles():
+    fields = [one.name for one in dataclasses.fields(MODES)]
+    assert sorted(table("field of `Profile`")) == sorted(fields)
+    rows = table("value")
+    assert sorted(rows) == sorted(set(fields) - {"description", "parameters", "required"})
+    for field, cells in rows.items():
+        for cell, profile in zip(cells, ("MODES", "JOBS", "STREAMS", "GUARDED")):
+            told = cell if cell == "–" else profile_cell(profile, field, cell)
+            assert cell in ("–", told), (field, profile)
+    assert list(table("profile")) == [name.upper() for name in PROFILES]
+
+
+WRITTEN = {  # of each row, an output that has it between two letters
+    "colours and other escape sequences": "a\033[1mb",
+    r"\r\n": "a\r\nb",
+    r"\r` within a line": "a\rb",
+    "backspace, cursor movement": "a\bb",
+    "other control characters": "a\ab",
+    "NUL": "a\0b",
+}
+DONE = {"removed": "ab", "a newline": "a\nb", "overwrites": "b", "`U+FFFD`": "a\ufffdb"}
+
+
+def test_what_is_done_to_output():
+    rows = table("written")
+    for (written, output), (name, cells) in zip(WRITTEN.items(), rows.items()):
+        assert name.strip("`") == written
+        for cell, profile in zip(cells, (MODES, bash_tool.JOBS, bash_tool.STREAMS)):
+            cleaned = profile.cleaning(output)
+            assert (name, profile.name) in PENDING or cleaned == DONE.get(cell, output), (written, profile)
+    assert len(rows) == len(WRITTEN) + 1 and bash_tool.STREAMS.cleaning is bash_tool.GUARDED.cleaning
+
+
+def test_the_environment():
+    told = {}
+    for names, (value, *_) in table("variable that is set").items():
+        told.update(dict.fromkeys(re.findall(r"[A-Z_]+", names), value.strip("`")))
+    assert told == dict(bash_tool.NON_INTERACTIVE)
+    removed = {name for names in table("variable that is taken out") for name in re.findall(r"[\w%]+", names)}
+    assert removed <= set(bash_tool.DROPPED_NAMES)
+    section = MANUAL.split("**Taken out**")[1]
+    assert [name for name in bash_tool.DROPPED_NAMES if name not in section] == []
+
+
+def test_limits():
+    """The numbers of the table of limits are those of the code."""
+    size, words = bash_tool.format_size, {"KB": " KiB", "MB": " MiB", "GB": " GiB"}
+    sizes = {
+        "each end of longer output (MODES)": (MODES.snip_size,),
+        "one output file": (bash_tool.FILE_CAP_BYTES,),
+        "live output that waits for `on_output`": (bash_tool.LIVE_BYTES,),
+        "one message to the MCP server": (bash_tool.MAX_MESSAGE_BYTES,),
+    }
+    told = {name: size(each)[:-2] + words[size(each)[-2:]] for name, (each,) in sizes.items()}
+    told["all output files of a folder"] = "%d GiB, %d files" % (
+        bash_tool.FOLDER_CAP_BYTES >> 30,
+        bash_tool.FOLDER_CAP_FILES,
+    )
+    told["live background jobs of a tool"] = str(bash_tool.MAX_JOBS)
+    told["running calls of one MCP client"] = str(bash_tool.MAX_CALLS)
+    told["`timeout_s`, in the longest case"] = "%g s" % bash_tool.LONGEST_S
+    told["time of `slow`"] = "%g s" % MODES.timeouts_s["slow"]
+    told["time of `background`"] = told["time of a kept command in all"] = "%d s" % MODES.timeouts_s["background"]
+    told["from the first signal to SIGKILL"] = "%g s" % MODES.grace_s
+    told["reading on after the shell's end"] = "%g s of silence, %g s in all" % (
+        MODES.drain_idle_s,
+        MODES.drain_total_s,
+    )
+    default = "%g s (JOBS, STREAMS, GUARDED: %g s)" % (
+        MODES.timeouts_s["default"],
+        bash_tool.JOBS.timeouts_s["default"],
+    )
+    told["time of the mode `default`"] = default
+    rows = table("limit")
+    told["time of one command"], told["output that is shown whole"] = "that of its mode", "by [profile](#profiles)"
+    assert {name: row[0].replace("1e9", "1e+09") for name, row in rows.items()} == told
+    ways = re.findall(r"`(replace\(MODES.*?\))`", MANUAL)
+    assert ways and all(eval(way, dict(vars(bash_tool), replace=dataclasses.replace)) for way in ways)
+    assert set(bash_tool.LIMITS_ON_OUTPUT) - {"rolling_bytes"} <= set(re.findall(r"`(\w+)`", str(rows)))
+
+
+def test_command_line():
+    parser = bash_tool._parser()
+    known, given = {}, vars(parser.parse_args(["x"]))
+    for action in parser._actions:
+        value = action.metavar and " " + ("[%s]" % action.metavar if action.nargs == "?" else action.metavar) or ""
+        if action.option_strings and action.dest != "help":
+            known[action.option_strings[-1] + value] = given[action.dest] or ""
+    rows = table("option of the command line")
+    assert {name: cell.strip("`") for name, (cell, _) in rows.items()} == known
+    assert set(table("variable of the command line")) == set(re.findall(r"BASH_TOOL_[A-Z]+", SOURCE))
+    codes = {int(code) for code in table("exit code") if code.isdigit()}
+    assert codes == set(bash_tool.EXIT_CODES.values())
+
+
+def test_mcp():
+    versions = MANUAL.split("- **Versions**: ")[1].split("\n- ")[0]
+    known = [*bash_tool.HANDSHAKE_VERSIONS, *bash_tool.STATELESS_VERSIONS]
+    assert sorted(re.findall(r"`(\d{4}-\d\d-\d\d)`", versions)) == sorted(known)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/manual.md", "docs/design.md", "docs/recipes.md"])
+def test_links_and_lines(name):
+    """Each link within the pages leads to a page or a heading that is there; no line of prose has more than 120 columns,
+    but for the table of the seeds."""
+    page = HERE / name
+    text = page.read_text(encoding="utf-8")
+    prose = re.sub(r"(?ms)^```.*?^```$", "", text)
+    assert [line for line in prose.partition("## Appendix")[0].splitlines() if len(line) > 120] == []
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"\]\(\s*", "](", prose)):
+        if "://" not in target:
+            path, _, anchor = target.partition("#")
+            linked = (page.parent / path).resolve() if path else page
+            assert linked.exists(), target
+            heads = re.findall(r"(?m)^#+ (.*)$", linked.read_text(encoding="utf-8")) if linked.suffix == ".md" else []
+            slugs = {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+            assert not anchor or anchor in slugs, target
+
+
+def test_json_of_the_manual_is_that_of_the_profiles():
+    """What stands as JSON in the manual can be read."""
+    for body in re.findall(r"(?ms)^```json\n(.*?)^```", MANUAL):
+        assert json.loads(body)
