@@ -4682,7 +4682,7 @@ def test_req_bash_025_4_the_same_text(name):
         few(given(st.dictionaries(st.text(max_size=9), values, max_size=2))(say_the_same))()
 
 
-@clause("025.5", saboteur=("_handle_request", 'params.get("name") != tool["name"]', 'not params.get("name")'))
+@clause("025.5", saboteur=("_handle_request", 'name == tool["name"]', "name"))
 @given(st.text(max_size=20), json_values())
 def test_req_bash_025_5_the_client_is_wrong(word, value):
     def code(message):
@@ -4895,7 +4895,7 @@ def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
 BOM = b"\xef\xbb\xbf"
 
 
-@clause("025.24", saboteur=("Server._take", ".removeprefix(self._mark)", ""))
+@clause("025.24", saboteur=("Server._take", ".removeprefix(codecs.BOM_UTF8)", ""))
 @fewer
 @given(st.integers(0, 2), st.sampled_from([b"", b"\r"]))
 @example(0, b"")
@@ -5051,7 +5051,7 @@ def test_req_bash_025_12_no_request():
 
         is_answered()
     garbage = [b"{nope", b"\xff\xfe", b"[" * 100000, b'{"id": ' + b"9" * 5000 + b"}", b"NaN", b"'ping'", b"\0"]
-    garbage += [b'{"jsonrpc": "2.0", "id": 1, "method": "ping"', b"\xef\xbb\xbf{}", "{}".encode("utf-16")]
+    garbage += [b'{"jsonrpc": "2.0", "id": 1, "method": "ping"', "{}".encode("utf-16")]
     with Client(stderr=subprocess.PIPE) as client:
         for line in [*garbage, b'{"a": Infinity}']:
             client.send(line)
@@ -5083,11 +5083,11 @@ def test_req_bash_025_13_batches(messages):
         assert client.receive()["error"]["code"] == -32600
 
 
-@clause("025.14", saboteur=("Server._read", "del self._line[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]", "pass"))
+@clause("025.14", saboteur=("Server._read", "del self._line[MAX_MESSAGE_BYTES + 1 :]", "pass"))
 @needs_proc
 def test_req_bash_025_14_endless_lines():
     most = bash_tool.MAX_MESSAGE_BYTES
-    assert most == 16 * 1024 * 1024 and bash_tool.MESSAGE_END_BYTES == 4096
+    assert most == 16 * 1024 * 1024
     with Client() as client:
         room = most - len(json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1)))
         client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * room}))  # just fits
@@ -5095,7 +5095,7 @@ def test_req_bash_025_14_endless_lines():
         before = peak_bytes(client.process.pid)
         client.send(request("tools/call", "id", name="bash", arguments={"command": "true " + "x" * (room - 2)}))
         answer = client.receive(60)
-        assert (answer["id"], answer["error"]["code"]) == ("id", -32600) and "16MB" in answer["error"]["message"]
+        assert (answer["id"], answer["error"]["code"]) == (None, -32600) and "16MB" in answer["error"]["message"]
         for _ in range(48):
             client.process.stdin.write(b"x" * 2**20)
         client.send(b"")
@@ -5807,7 +5807,7 @@ def test_req_bash_027_5_waiting_for_a_line():
     whatever_is_written()
 
 
-@clause("027.6", saboteur=("Server._next_message", ".call.id]", ".call.id]\nself._tool._session._finish(first.answer)"))
+@clause("027.6", saboteur=("Server._next_message", "call.id]", "call.id]\nself._tool._session._finish(answer)"))
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):

@@ -327,7 +327,9 @@ BROKEN = {
         ("_handle_request", "in HANDSHAKE_VERSIONS", "in (*HANDSHAKE_VERSIONS, '2026-07-28')"),
         ("_handle_request", '= None if method == "initialize" else', "="),
     ],
-    "025.5": [("_handle_request", "token is not None", '"progressToken" in meta')],
+    "025.5": [
+        ("_handle_request", "_id(token) is token", '_id(token) is token and (token or "progressToken" not in meta)')
+    ],
     "025.6": [
         ("present", "outcome.stdout.cut or outcome.stderr.cut", "outcome.path is not None"),
         *(
@@ -377,7 +379,10 @@ BROKEN = {
             "reversed(sorted(message, key=lambda n: isinstance(n, dict) and 'id' in n))",
         )
     ],
-    "025.14": [("Server._take", "_id_of_long(message)", "None"), ("MAX_MESSAGE_BYTES", "16 * MIB", "4 * MIB")],
+    "025.14": [
+        ("Server._take", "None, INVALID_REQUEST", "1, INVALID_REQUEST"),
+        ("MAX_MESSAGE_BYTES", "16 * MIB", "4 * MIB"),
+    ],
     "025.16": [("_start_python", "stderr=subprocess.DEVNULL", "stderr=None")],
     "025.17": [
         ("Server._begin", "in self._calls", "in [n for n in self._calls if type(n) is type(call.id)]"),
@@ -388,7 +393,7 @@ BROKEN = {
         ),
         (
             ("Server._take", ".get(asked.id)", ".pop(asked.id, None)"),
-            ("Server._next_message", "del self._calls[first.call.id]", "self._calls.pop(first.call.id, None)"),
+            ("Server._next_message", "del self._calls[underway.call.id]", "self._calls.pop(underway.call.id, None)"),
         ),
     ],
     "025.18": [
