@@ -13,7 +13,7 @@ from tests.test_spec import errors_of_the_code, profile_cell
 
 
 MANUAL = (HERE / "docs" / "manual.md").read_text(encoding="utf-8")
-PENDING = {"closed", "stdout_bytes", "stderr_bytes", ("NUL", "modes")}  # which the code is about to have
+PENDING = {"closed"}  # which the code is about to have
 
 
 def table(title):
