@@ -48,6 +48,13 @@ format: $(VENV)/ready   ## lay out the code; make format ARGS=--check changes no
 	$(FORMAT) --line-length 120 test_bash_tool.py tests
 	$(IN_VENV) -m tests.tools.comments
 
+.PHONY: check
+check:      ## what every change must pass, here and in both CIs: types, layout, tests, and the judge on our own server
+	@$(MAKE) --no-print-directory types
+	@$(MAKE) --no-print-directory format ARGS=--check
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory wire
+
 .PHONY: saboteurs
 saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur; ARGS=003.9 for one, ARGS=third for a third
 	$(COMPILED) $(IN_VENV) -m tests.tools.saboteurs $(ARGS)
@@ -80,6 +87,10 @@ spec-for:   ## the text of SPEC.md for some levels of conformance alone; make sp
 .PHONY: judge-the-judge
 judge-the-judge: $(VENV)/ready  ## that the judge finds a server that breaks a clause, for each clause; ARGS=third for a third
 	$(COMPILED) $(IN_VENV) -m tests.conformance.panel $(ARGS)
+
+.PHONY: vectors
+vectors: $(VENV)/ready  ## the cases in tests/vectors anew from the oracle; fails where one has changed
+	$(COMPILED) $(IN_VENV) -m tests.vectors $(ARGS)
 
 .PHONY: bench
 bench:      ## what it costs, as ratios; some eight minutes; ARGS=engine in one minute, ARGS='engine OLD.py NEW.py', ARGS='drain OLD.py NEW.py', ARGS='compare OLD.py NEW.py'

@@ -123,19 +123,21 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from math import inf, nextafter
 from time import monotonic
-from types import MappingProxyType
 from typing import (
     Any,
     Callable,
     Collection,
     Container,
+    Coroutine,
     Iterable,
     Iterator,
+    Literal,
     Mapping,
     NamedTuple,
     NoReturn,
     Sequence,
     Union,
+    overload,
 )
 
 __version__ = "0.3.0"
@@ -231,6 +233,9 @@ OUTBOX_MESSAGES = 32        # that wait to be written; while it is full nothing 
 PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with the line on what was
                             # skipped; without a limit one message held 207,581 characters
 HEARTBEAT_S = 10.0          # of silence, then a client is told that a call goes on; many wait 60 s
+LAST_CALLS_S = 1.0          # after the end of a server's input, for calls to end by themselves
+GOODBYE_S = 2.5             # ... in which TERM means the same end: SDKs send it after 2 s
+TOLD_AFTER_S = 1             # after Ctrl-C on the command line, before it says what it waits for
 FLUSH_S = 2.0               # without a read: a client that has closed its end is given up
 # fmt: on
 
@@ -324,6 +329,8 @@ TOO_MANY_CALLS = (
     "too many calls are under way ({most}); wait for the answer of one, or cancel one"
 )
 
+INTERRUPTED = "bash_tool.py: the command has {grace_s:g}s to end; Ctrl-C again ends it now\n"
+
 DENIED = "Command blocked by safety policy: contains '{pattern}'"
 NOT_CONFIRMED = "Command was not confirmed by the user."
 
@@ -357,7 +364,7 @@ DESCRIPTION_JOBS = (
     "Commands exceeding timeout are auto-backgrounded."
 )
 DESCRIPTION_STREAMS = (
-    "Execute a bash command in the sandbox. Returns stdout, stderr, and exit code. "
+    "Execute a bash command. Returns stdout, stderr, and exit code. "
     "Use for running tests, installing dependencies, build commands, git operations, "
     "and any task requiring shell execution. "
     "Prefer structured tools (read, write, edit, glob, grep) for file operations."
@@ -873,6 +880,10 @@ class Plan(NamedTuple):
     file_prefix: str  # of their names
 
 
+# For those who check their program by types. REQ-BASH-026.16
+Status = Literal["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]
+
+
 class Captured(NamedTuple):
     """What was kept of one stream, and how much there was of it."""
 
@@ -898,7 +909,7 @@ NO_STREAM = Fitted("", 0, False)
 class Outcome(NamedTuple):
     """How a command ended, or that it goes on, independent of the profile."""
 
-    status: str
+    status: Status
     exit_code: int | None = None
     signal: str | None = None
     error: str | None = None
@@ -1467,8 +1478,8 @@ class Shell:
             return False
 
     def terminate(self, sent: Mapping[int, int]) -> None:
-        """TERM to everything of the command that was not `sent` it yet. TERM before CONT: a stopped process must find the TERM waiting when it wakes. Upholds REQ-BASH-004.4
-        and 004.5."""
+        """TERM to everything of the command that was not `sent` it yet. TERM before CONT: a stopped
+        process must find the TERM waiting when it wakes. Upholds REQ-BASH-004.4 and 004.5."""
         processes = descendants()
         left = {
             pid: group for pid, group in processes.items() if sent.get(pid) != signal.SIGTERM
@@ -1693,7 +1704,7 @@ class Life:
     where nobody reads the answer."""
 
     phase = "watch"
-    status = ""  # of a command that is ended before its time; the first reason counts
+    status: Any = ""  # of a command that is ended before its time; the first reason counts
     stops = 0  # all requests to end it: by the limit, cancels, Job.kill
     attached = True  # ends with its host; False too once the end of the host was seen
     known_as_job = False  # the caller has been told that it goes on as a job
@@ -1814,7 +1825,7 @@ class Life:
         self.phase = phase
         return action
 
-    def _stop(self, status: str, count: int = 1) -> None:
+    def _stop(self, status: Literal["timed_out", "cancelled"], count: int = 1) -> None:
         self.status = self.status or status
         self.stops += count
 
@@ -1985,7 +1996,7 @@ class Command:
         REQ-BASH-002.6, 007.2 and 007.7."""
         plan, life = self.plan, self.life
         code = life.seen.code
-        status = life.status or ("running" if code is None else "exited")
+        status: Status = life.status or ("running" if code is None else "exited")
         error = "cwd_missing" if self.shell.scratch else None
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
@@ -2253,6 +2264,42 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 
+Mode = Literal["default", "slow", "background"]
+Style = Literal[
+    "anthropic", "openai", "openai-chat", "mcp", "anthropic-native", "openai-native"
+]
+
+
+def _refuse(*_: Any, **__: Any) -> Any:
+    raise TypeError("a row of PROFILES cannot be changed; dataclasses.replace makes another")
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that cannot be changed. Unlike a mappingproxy it can be pickled and copied. Upholds
+    REQ-BASH-026.13."""
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> Any:
+        return FrozenDict, (dict(self),)
+
+
+class Live:
+    """What stands for something that lives in this process: a copy is the object itself, so that a
+    framework may copy what holds one; and it cannot be pickled. Upholds REQ-BASH-026.14."""
+
+    def __copy__(self) -> Live:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Live:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError("a %s cannot be pickled; make one in each process" % name)
+
+
 class OnTimeout(Enum):
     """What happens to a command that has not ended in time: KILL ends it, KEEP makes it a job."""
 
@@ -2299,9 +2346,11 @@ class Start(NamedTuple):
 
 Asked = Union[Request, Inquiry, Restart]
 AnyPath = Union[str, "os.PathLike[str]"]
+Wanted = Union[str, "re.Pattern[str]"]  # to be searched for in a line
 Fields = dict[str, Any]  # names with values: of a record, of an answer, of a definition
 StopCount = Callable[[], int]  # how many stops are asked for by now
-OnText = Callable[[str], object]  # takes live output, or a command that is to be confirmed
+OnText = Callable[[str], object]  # takes live output
+Confirm = Callable[[str], bool]  # takes a command, and says whether it may run
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
 OnCall = Callable[[object, "Result"], object]  # takes what was sent, and the answer
 
@@ -2363,7 +2412,7 @@ class Result:
 
     text: str
     is_error: bool
-    status: str
+    status: Status
     exit_code: int | None = None
     signal: str | None = None
     stdout: str = ""
@@ -2671,15 +2720,36 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     return Fitted(text, stream.total_bytes, cut, details)
 
 
-def keep_head(
-    stream: Captured, profile: Profile, head: Callable[[str], str], mark: str
-) -> Fitted:
-    """What `head` leaves of the stream's text, with `mark` behind it if that is not all.
-    Upholds REQ-BASH-022.2 and 023.2."""
+def no_details(outcome: Outcome) -> Fields:
+    """Nothing: the result has it all."""
+    return {}
+
+
+def keep_head(stream: Captured, profile: Profile) -> Fitted:
+    """The first characters or bytes of the stream's text, whichever the row limits, with a mark
+    behind them if that is not all. Upholds REQ-BASH-022.2 and 023.2."""
     text, _ = two_ends(stream, profile)
-    kept = head(text)
+    kept, mark = first_bytes(text, profile.max_output_bytes), HEAD_BYTES_CUT
+    if "max_output_chars" in profile.truncation.limits:
+        kept, mark = text[: profile.max_output_chars], HEAD_CHARS_CUT
     cut = kept != text or not is_whole(stream)
     return Fitted(kept + mark if cut else kept, stream.total_bytes, cut)
+
+
+def halves(profile: Profile) -> tuple[int, int]:
+    """How many bytes of the beginning and of the end of a stream `keep_ends` needs."""
+    return profile.max_output_bytes // 2, -(-profile.max_output_bytes // 2)
+
+
+def bytes_of_tail(profile: Profile) -> tuple[int, int]:
+    """... `keep_tail`."""
+    return 0, max(profile.rolling_bytes, profile.max_output_bytes)
+
+
+def bytes_of_head(profile: Profile) -> tuple[int, int]:
+    """... `keep_head`: a character takes four at most. A limit that does not count has its
+    default."""
+    return 4 + max(4 * profile.max_output_chars, profile.max_output_bytes), 0
 
 
 def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
@@ -3075,9 +3145,9 @@ class Profile:
     file_prefix       how the names of output files begin
     own_folder        False: output files stand directly in the folder for temporary files
 
-    Raises ValueError for numbers that no command could keep to, for a limit on the output that the
-    truncation does not use, for jobs that the format cannot tell of, and for parameters that no
-    call reads.
+    A row can be copied, pickled, hashed and made a dict. Raises ValueError for numbers that no
+    command could keep to, for a limit on the output that the truncation does not use, for jobs that
+    the format cannot tell of, and for parameters that no call reads.
     """
 
     name: str
@@ -3104,7 +3174,12 @@ class Profile:
     own_folder: bool = True
 
     def __repr__(self) -> str:
-        return "<Profile %s>" % self.name
+        names = "name", "timeouts_s", *WAITS, *self.truncation.limits
+        told = ("%s=%r" % (name, getattr(self, name)) for name in names)
+        return "<Profile %s>" % ", ".join(told)
+
+    def __hash__(self) -> int:  # equal rows have one name; a dict has no hash
+        return hash(self.name)
 
     def __post_init__(self) -> None:
         require(
@@ -3153,7 +3228,7 @@ class Profile:
 
 def json_object(text: str) -> Mapping[str, Any]:
     """A part of a JSON Schema, from its text as a model gets it."""
-    return MappingProxyType(json.loads(text))
+    return FrozenDict(json.loads(text))
 
 
 MODES = Profile(
@@ -3163,24 +3238,17 @@ MODES = Profile(
 {"command": {"type": "string", "description": "Shell command to execute via bash -c"},
  "mode": {"type": "string", "enum": ["default", "slow", "background"],
           "description": "Execution mode: {modes}"}}"""),
-    timeouts_s=MappingProxyType(
-        {
-            "default": DEFAULT_TIMEOUT_S,
-            "slow": SLOW_TIMEOUT_S,
-            "background": BACKGROUND_TIMEOUT_S,
-        }
+    timeouts_s=FrozenDict(
+        default=DEFAULT_TIMEOUT_S, slow=SLOW_TIMEOUT_S, background=BACKGROUND_TIMEOUT_S
     ),
     streams=Streams.MERGED,
     cleaning=render,
     truncation=Truncation(
-        name="ends",
-        fit=keep_ends,
-        limits=("max_output_bytes", "snip_size"),
-        needs=lambda row: (row.max_output_bytes // 2, -(-row.max_output_bytes // 2)),
+        name="ends", fit=keep_ends, limits=("max_output_bytes", "snip_size"), needs=halves
     ),
     saves=True,
     format=Format(
-        write=format_brackets, details=lambda outcome: {}, tells_kept=True, tells_started=True
+        write=format_brackets, details=no_details, tells_kept=True, tells_started=True
     ),
     nonzero_is_error=True,
 )
@@ -3198,14 +3266,14 @@ JOBS = Profile(
  "kill_pid": {"type": "integer",
               "description": "Kill a backgrounded process, return final output"}}"""),
     required=(),
-    timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
+    timeouts_s=FrozenDict(default=COMMAND_TIMEOUT_S),
     on_timeout=OnTimeout.KEEP,
     cleaning=sanitise,
     truncation=Truncation(
         name="tail",
         fit=keep_tail,
         limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
-        needs=lambda row: (0, max(row.rolling_bytes, row.max_output_bytes)),
+        needs=bytes_of_tail,
     ),
     saves=True,
     format=Format(write=format_sections, details=cut_details, tells_kept=True),
@@ -3220,15 +3288,13 @@ STREAMS = Profile(
     description=DESCRIPTION_STREAMS,
     parameters=json_object("""
 {"command": {"type": "string", "description": "The bash command to execute"}}"""),
-    timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
+    timeouts_s=FrozenDict(default=COMMAND_TIMEOUT_S),
     cleaning=without_nul,
     truncation=Truncation(
         name="head, counted in characters",
-        fit=lambda stream, row: keep_head(
-            stream, row, lambda text: text[: row.max_output_chars], HEAD_CHARS_CUT
-        ),
+        fit=keep_head,
         limits=("max_output_chars",),
-        needs=lambda row: (4 * row.max_output_chars + 4, 0),
+        needs=bytes_of_head,
     ),
     format=Format(write=format_json, details=stream_fields),
 )
@@ -3241,18 +3307,16 @@ GUARDED = replace(
 {"command": {"type": "string", "description": "The shell command to execute"}}"""),
     truncation=Truncation(
         name="head, counted in bytes",
-        fit=lambda stream, row: keep_head(
-            stream, row, lambda text: first_bytes(text, row.max_output_bytes), HEAD_BYTES_CUT
-        ),
+        fit=keep_head,
         limits=("max_output_bytes",),
-        needs=lambda row: (row.max_output_bytes + 4, 0),
+        needs=bytes_of_head,
     ),
     format=Format(write=format_labels, details=code_details),
     max_output_bytes=HEAD_BYTES,
 )
 
-PROFILES: Mapping[str, Profile] = MappingProxyType(
-    {row.name: row for row in (MODES, JOBS, STREAMS, GUARDED)}
+PROFILES: Mapping[str, Profile] = FrozenDict(
+    (row.name, row) for row in (MODES, JOBS, STREAMS, GUARDED)
 )
 RESTART = json_object("""
 {"type": "boolean", "description": "Reset the working directory and the exported variables"}""")
@@ -3307,9 +3371,13 @@ def _mode(name: str, limit_s: float) -> str:
     return "%s (%s timeout)" % (name, limit)
 
 
+def _modes_of(text: str) -> set[str]:
+    return set(re.findall('mode="([a-z]+)"', text))
+
+
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
-    Upholds REQ-BASH-006.1, 006.2, 006.3, 006.7, 006.8, 006.9, 006.11, 006.12 and 028.9."""
+    Upholds REQ-BASH-006.1, 006.2, 006.3, 006.7, 006.8, 006.9, 006.11, 006.12, 006.14 and 028.9."""
     modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
@@ -3325,9 +3393,9 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
         arguments["required"] = list(profile.required)
     arguments.update(properties=properties, additionalProperties=False)
     text = profile.description
-    if "mode" not in properties:  # a host has taken it out: nothing is said of modes
-        parts = text.split("\n\n")
-        text = "\n\n".join(part for part in parts if 'mode="' not in part)
+    # Of modes that the row lacks, or that a host has taken out, nothing is said.
+    there = set(profile.timeouts_s if "mode" in properties else ())
+    text = "\n\n".join(part for part in text.split("\n\n") if _modes_of(part) <= there)
     told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
     if style == "anthropic":
         return {**told, "input_schema": arguments}
@@ -3414,6 +3482,21 @@ def parse_command(
     return Request(command, mode, timeout_s)
 
 
+def _meant(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
+    """The value, or the one that a near miss means; None where it means "not given". A command is
+    never changed, and a restart is asked for by a true boolean alone. Upholds REQ-BASH-006.13."""
+    kind = schema.get("type")
+    if isinstance(value, str):
+        if key == "mode":
+            return value or None
+        if kind == "integer" and re.fullmatch("-?[0-9]{1,15}", value):
+            value = int(value)
+        elif kind == "boolean" and key != "restart" and value in ("true", "false"):
+            return value == "true"
+    no_process = key in ("check_pid", "kill_pid") and _is_integer(value) and value == 0
+    return None if no_process else value
+
+
 def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
     wanted = schema.get("type", _type_name(value))
@@ -3441,8 +3524,8 @@ def _schemas(profile: Profile) -> dict[str, Mapping[str, Any]]:
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
-    """What a model sent, as a request; or why not: the key, and what is allowed. Null, and a false
-    `restart`, count as not given. Upholds REQ-BASH-006.2, 006.4, 006.5, 012.3, 021.1 and 028.7."""
+    """What a model sent, as a request, or why not. Null and a false `restart` were not given.
+    Upholds REQ-BASH-006.2, 006.4, 006.5, 012.3, 021.1 and 028.7."""
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = load_json(arguments)
@@ -3455,9 +3538,9 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     known = _schemas(profile)
     unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
-        allowed = join_names(profile.parameters)
-        return _wrong("unknown key %s; allowed: %s" % (unknown, allowed))
-    given = {key: value for key, value in arguments.items() if value is not None}
+        return _wrong("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
+    meant = {key: _meant(key, value, known[key]) for key, value in arguments.items()}
+    given = {key: value for key, value in meant.items() if value is not None}
     background = given.get("run_in_background")
     mode = "background" if background else given.get("mode", "default")
     if mode == "background":
@@ -3480,6 +3563,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         if not -(2**31) < given[verb] < 2**31:
             return _wrong('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
+    if background and "mode" not in known:
+        return _wrong('"run_in_background" cannot be true here')
     if background and ("mode" in given or mode not in profile.timeouts_s):
         return _wrong('"run_in_background" needs a mode "background", and no "mode" beside it')
     lone = re.search("[\ud800-\udfff]", given["command"])
@@ -3492,15 +3577,21 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     return parse_command(given["command"], mode, timeout_s, profile)
 
 
-def _refusal(request: Request, deny: Sequence[str], confirm: OnText | None) -> Outcome | None:
-    """Why a tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
-    018.2."""
+def _refusal(request: Request, deny: Sequence[str], confirm: Confirm | None) -> Outcome | None:
+    """Why a tool will not run the request; None if it will. Raises TypeError where `confirm` gives
+    no plain answer: the coroutine of an `async def` is true. Upholds REQ-BASH-018.1,
+    018.2 and 018.3."""
     for pattern in deny:
         if pattern in request.command:
             return rejected("denied", DENIED.format(pattern=make_printable(pattern)))
-    if confirm is not None and not confirm(request.command):
+    answer: object = True if confirm is None else confirm(request.command)
+    if answer is True:
+        return None
+    if answer is False or answer is None:
         return rejected("not_confirmed", NOT_CONFIRMED)
-    return None
+    if isinstance(answer, Coroutine):
+        answer.close()  # else Python warns that it was never awaited
+    raise TypeError("confirm must return True or False, got %s" % type(answer).__name__)
 
 
 # What makes a variable secret: the first of these rules that finds its pattern decides, and a
@@ -4142,7 +4233,7 @@ os.register_at_fork(
 # Exchange sends the request and waits for the answer; Cancel, of any thread, asks it to stop.
 
 
-class Cancel:
+class Cancel(Live):
     """A request to stop. One token may be given to many calls.
 
     `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once
@@ -4393,7 +4484,7 @@ class Exchange:
         note = NOTE_HANGS.format(pid=line.supervisor_pid)
         if self._plan.background:
             return failed("spawn_failed", note)
-        status = "cancelled" if line.stops_sent else "timed_out"
+        status: Status = "cancelled" if line.stops_sent else "timed_out"
         return Outcome(status, limit_s=self._waits_s, notes=(note,))
 
     def wait_until_over(self) -> None:
@@ -4472,7 +4563,7 @@ def _lost(outcome: Outcome) -> Outcome:
     return outcome._replace(status="lost", error="lost", reason=JOB_LOST, kept=False, raw=())
 
 
-class Job:
+class Job(Live):
     """A command that goes on by itself: started in the background, or kept after its timeout.
 
     `BashTool.job(pid)` and `BashTool.jobs()` give jobs; `Job(output_file)` is the job of that file.
@@ -4569,7 +4660,7 @@ class Job:
         return now == started if now else _signal(pid, 0)
 
     @property
-    def status(self) -> str:
+    def status(self) -> Status:
         """`running`, or how it ended: `exited`, `timed_out`, `cancelled`, `failed`; `lost` where
         its supervisor was killed."""
         return self._look().status
@@ -4600,9 +4691,15 @@ class Job:
             return max(0.0, time.time() - self.created)
         return known.duration_s
 
+    @overload
+    def wait(self, timeout_s: float | None = None, *, until: None = None) -> bool: ...
+
+    @overload
+    def wait(self, timeout_s: float | None = None, *, until: Wanted) -> str | None: ...
+
     def wait(
-        self, timeout_s: float | None = None, *, until: str | re.Pattern[str] | None = None
-    ) -> Any:
+        self, timeout_s: float | None = None, *, until: Wanted | None = None
+    ) -> bool | str | None:
         """True once the job has ended and its note is written; False if it has not ended within
         `timeout_s` seconds.
 
@@ -4782,6 +4879,44 @@ def _path(what: str, path: AnyPath, base: str = "") -> str:
     return os.path.abspath(os.path.join(base, path))
 
 
+def _state_folder(given: AnyPath) -> str:
+    """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
+    folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
+    path = _path("state_dir", given)
+    code = errno.EPERM
+    if not (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")):
+        try:
+            os.stat(path + "/")
+            return path
+        except OSError as problem:
+            code = problem.errno or 0
+    if code not in (errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG):
+        return path
+    raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
+
+
+# In the words of a prefix: another shell as the last program, bash with an option and no bash
+# behind it, or no program at all. A word that begins with `-` is no program.
+_NO_BASH = (
+    r"(?s)(?:^|\s)(?:(?:[^-\s]\S*)?/)?"
+    r"(?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*"
+    r"|bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$"
+    r"|^(?:\s*-\S*)*\s*$"
+)
+
+
+def _shell(given: str | Sequence[str]) -> list[bytes]:
+    """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
+    shell has other options, and bash takes no options behind those of its own. Any other program
+    may start bash. Upholds REQ-BASH-026.12."""
+    words = _strings(given, "shell")
+    wanted = (
+        "words that end in bash or in a program that starts it, without options behind bash"
+    )
+    require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
+    return list(map(os.fsencode, words))
+
+
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
@@ -4941,7 +5076,7 @@ class Session:
     carries: bool
     ephemeral: bool
     _deny: Sequence[str]
-    _confirm: OnText | None
+    _confirm: Confirm | None
     _jobs: JobTable
     _untold: dict[str, str]  # withheld names that no answer has told yet, each with why
 
@@ -5127,7 +5262,7 @@ class Session:
                 self._jobs.give_back_place(exchange)
 
 
-class BashTool:
+class BashTool(Live):
     """A shell for a model. Thread-safe; a context manager that closes.
 
     cwd         the directory of every command (default: the current one, now)
@@ -5141,9 +5276,11 @@ class BashTool:
                 non-interactive defaults that it lacks. Goes without keep_env and drop_env
     deny        substrings that refuse a command. Advice to a model, not a security boundary:
                 `eval` bypasses it
-    confirm     asked with the text of each command; a false answer refuses the command. An
-                exception goes to the caller, and the command is not run
-    shell       the argv prefix of the shell; it must hand on stdin and end in bash
+    confirm     a function that gets the text of each command. True runs it, False and None refuse
+                it. All else is a TypeError, the coroutine of an `async def` too. An exception of
+                its own goes to the caller, and the command is not run
+    shell       the argv prefix of the shell: it ends in bash, or in a program that hands its stdin
+                and its arguments on to bash. No other shell, and no options behind bash
     state_dir   where files go, and whose jobs are listed (default: one folder of this user, of
                 which only the tool's own jobs are listed)
     max_jobs    how many background jobs may live at once
@@ -5161,8 +5298,9 @@ class BashTool:
     that confines itself (chroot, capabilities, landlock) does so before its first command; a
     tool that is made after a change of root, capabilities, no_new_privs or namespaces runs its
     commands confined. Raises ValueError for a mistake in these, FileNotFoundError,
-    NotADirectoryError or PermissionError for a `cwd` that is no directory: this one look may
-    hang. Upholds REQ-BASH-014.5, 019.2, 026.1, 026.2, 026.8, 026.10 and 029.1."""
+    NotADirectoryError or PermissionError for a `cwd` that is no directory and a `state_dir` that
+    can never be one: these two looks may hang. Upholds REQ-BASH-014.5, 019.2, 026.1, 026.2, 026.8,
+    026.10 and 029.1."""
 
     def __init__(
         self,
@@ -5174,7 +5312,7 @@ class BashTool:
         keep_env: str | Sequence[str] = (),
         drop_env: str | Sequence[str] = (),
         deny: str | Sequence[str] = (),
-        confirm: OnText | None = None,
+        confirm: Confirm | None = None,
         shell: str | Sequence[str] = ("bash",),
         state_dir: AnyPath | None = None,
         max_jobs: int = MAX_JOBS,
@@ -5186,8 +5324,7 @@ class BashTool:
     ) -> None:
         row = _row(profile, timeout_s, carry)
         keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
-        words = [os.fsencode(word) for word in _strings(shell, "shell")]
-        require(words, "shell", "at least the name of a shell", shell)
+        words = _shell(shell)
         own = dict(os.environ)
         if hasattr(sys, "frozen"):
             own = own_environment(own)
@@ -5199,7 +5336,7 @@ class BashTool:
         check_function("on_call", on_call)
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
-        given = None if state_dir is None else _path("state_dir", state_dir)
+        given = None if state_dir is None else _state_folder(state_dir)
         folder = given or default_folder(row)
         _engine.confinement = confinement()
         self._on_call = on_call
@@ -5218,13 +5355,22 @@ class BashTool:
         """How the tool speaks to the model."""
         return self._session.profile
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called: then nothing runs any more. Upholds REQ-BASH-026.15."""
+        return bool(self._session.closing.count)
+
+    def __repr__(self) -> str:
+        state = " closed" if self.closed else ""
+        return "<BashTool cwd=%r profile=%r%s>" % (self.cwd, self.profile.name, state)
+
     def __enter__(self) -> "BashTool":
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def definition(self, style: str = "anthropic") -> Any:
+    def definition(self, style: Style = "anthropic") -> Any:
         """The tool definition for a model, a dict, the same bytes for the same configuration.
 
         anthropic         for the Messages of Anthropic
@@ -5264,7 +5410,7 @@ class BashTool:
         self,
         command: str,
         *,
-        mode: str = "default",
+        mode: Mode = "default",
         timeout_s: float | None = None,
         cwd: AnyPath | None = None,
         env: Mapping[str, str] | None = None,
@@ -5370,6 +5516,8 @@ class BashTool:
 
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 STATELESS_VERSIONS = ("2026-07-28",)
+# One list for each answer: a client that knows none of the one era takes the other.
+VERSIONS = [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS]
 META = "io.modelcontextprotocol/"
 SERVER_INFO = {"name": "bash_tool", "version": __version__}
 PARSE_ERROR = -32700
@@ -5513,7 +5661,7 @@ def _handle_request(id_: Id, method: str, params: Message, tool: Message) -> Mes
         raise ProtocolError(
             UNKNOWN_VERSION,
             "unsupported protocol version",
-            {"requested": version, "supported": [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS]},
+            {"requested": version, "supported": VERSIONS},
         )
     stateless = version is not None or method == "server/discover"
     result: Message = {}
@@ -5538,7 +5686,7 @@ def _handle_request(id_: Id, method: str, params: Message, tool: Message) -> Mes
             "serverInfo": SERVER_INFO,
         }
     elif method == "server/discover":
-        result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": {"tools": {}}}
+        result = {"supportedVersions": VERSIONS, "capabilities": {"tools": {}}}
     elif method == "tools/list":
         result = {"tools": [dict(tool)]}
     elif method != "ping":
@@ -5641,6 +5789,7 @@ class Server:
         self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
         self._outbox: deque[CallUnderway | Message] = deque()  # calls that are over too
         self._unsent = memoryview(b"")  # of the message that is being written
+        self._mark = codecs.BOM_UTF8  # may begin the input: of Windows. REQ-BASH-025.24
         self._at_end = False  # nothing more is read
         self._has_reader = True  # of the answers
         self._written_s = 0.0  # when the client had last made room for something
@@ -5650,17 +5799,28 @@ class Server:
 
     def serve(self) -> None:
         """Returns when the client has left or a signal came. By then every foreground command
-        is gone; a signal while they are ended skips the grace. Jobs go on. Upholds
-        REQ-BASH-025.9."""
+        is gone; a signal while they are ended skips the grace. Jobs go on. At the end of the input
+        alone, calls may end by themselves for LAST_CALLS_S. The others are not answered: a late
+        answer crashed a client (SDK for Python 1.30). Upholds REQ-BASH-025.9, 025.25 and
+        025.26."""
         while not self._at_end and not self._signals:
             self._turn(100 * HEARTBEAT_S if self._calls else None)  # ms: ten looks a heartbeat
         obeyed = min(1, self._signals)  # the first signal has ended the loop
+        ended_s = -inf if obeyed else monotonic()
+        while (self._inbox or self._calls) and self._has_reader and not self._signals:
+            if monotonic() > ended_s + LAST_CALLS_S:
+                break
+            self._turn(20)
+        for underway in self._calls.values() if not obeyed else ():
+            if not underway.answer:
+                underway.cancel._withdrawn = True
         closer = threading.Thread(target=self._tool.close, daemon=True)
         closer.start()
         while closer.is_alive():
             if self._signals > obeyed:
                 obeyed = self._signals
-                self._tool._session.closing.cancel()
+                if monotonic() > ended_s + GOODBYE_S:
+                    self._tool._session.closing.cancel()
             self._turn(20)
         self._written_s = monotonic()
         while self._has_reader and monotonic() < self._written_s + FLUSH_S:
@@ -5753,6 +5913,8 @@ class Server:
         """Does what a line, or a message of a batch, asks for. Upholds REQ-BASH-025.8 and
         025.13."""
         if isinstance(message, bytes):
+            message = message.removeprefix(self._mark)
+            self._mark = b""
             if not message.strip():
                 return
             if len(message) > MAX_MESSAGE_BYTES:
@@ -6044,7 +6206,7 @@ def _typed(word: str) -> str:
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
     """Runs the command of the options, and prints the answer. Returns the exit code. Upholds
-    REQ-BASH-017.1, 017.2, 017.3 and 017.4."""
+    REQ-BASH-017.1, 017.2, 017.3, 017.4 and 017.15."""
     command = _typed(options.command)
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
@@ -6053,7 +6215,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
         _engine.python = None
-    cancel = Cancel()
+    cancel, told = Cancel(), INTERRUPTED.format(grace_s=tool.profile.grace_s)
 
     def interrupted(number: int, _: object) -> None:
         """Cancels. From the third signal on the next one has its default action, which ends this
@@ -6061,7 +6223,9 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         cancel.cancel()
         if cancel.count > 2:
             signal.signal(number, signal.SIG_DFL)
+        signal.alarm(TOLD_AFTER_S if cancel.count == 1 else 0)
 
+    signal.signal(signal.SIGALRM, lambda *_: _write(2, told))
     with _handled(interrupted):
         result = tool.run(
             command,
@@ -6070,6 +6234,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
             cancel=cancel,
             on_output=partial(_show, []) if options.follow else None,
         )
+    signal.alarm(0)
     text = json.dumps(result.to_dict()) if options.json else result.text
     _write(1, with_newline(text))
     return EXIT_CODES.get(result.status, result.exit_code or 0)

@@ -1,25 +1,28 @@
 """The properties of bash_tool: one for each clause of SPEC.md, in its order, each with its saboteur beside it.
 
-    python3 -m pytest test_bash_tool.py                 takes pytest and Hypothesis alone
+    python3 -m pytest test_bash_tool.py                 takes pytest and Hypothesis, and the folder tests/ beside it
     python3 -m pytest test_bash_tool.py -k 003_9        one clause
     python3 -m tests.tools.saboteurs 003.9              the same property under its saboteur, where it must fail
 
 `@clause("003.9", saboteur=(place, old, new))` names the clause and the change of bash_tool.py under which the property
-turns red.
-The module under test runs in three kinds of process: a patch in this process changes nothing of a supervisor.
+turns red. The module under test runs in three kinds of process: a patch in this process changes nothing of a supervisor.
 `variant_module` loads a copy in which a constant or a line is another. Claims about the machine are polled for until a
 deadline. docs/contributing.md says how to change a clause.
 """
 
+import ast
 import contextlib
+import copy
 import dataclasses
 import errno
 import fcntl
 import fnmatch
+import gc
 import inspect
 import itertools
 import json
 import os
+import pickle
 import pty
 import random
 import re
@@ -34,6 +37,7 @@ import tempfile
 import textwrap
 import threading
 import time
+import typing
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -42,17 +46,30 @@ from hypothesis import example, given, settings, strategies as st
 
 from tests.known_commands import ESCAPE_SEQUENCES, Known, NAP, SNIPPETS, WAYS_OF_LEAVING, WAYS_OF_TERM, at_once, endless
 from tests.known_commands import endless_in_each_way, failures, filler, folders, known_commands, leaving, names
-from tests.known_commands import sizes_about, words
+from tests.known_commands import sizes_about, until, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
 from tests.processes import of_proc, parent_of, processes, running
 from tests.spec import LONGER_MODES, fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
-from tests.support import SLACK_S, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
+from tests.support import SOURCE, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
 from tests.support import cancelled_after, cancelled_when, children, clause, cli, compiled_script, descriptors, draws
-from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host
-from tests.support import in_profile, keeping, lasting, lives_in, needs_proc, no_leak, notes_in, plain_bash, ran
+from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, forked_program, in_bytes
+from tests.support import in_fork, in_host
+from tests.support import (
+    in_profile,
+    keeping,
+    lasting,
+    lives_in,
+    long_look,
+    needs_proc,
+    no_leak,
+    notes_in,
+    nowhere_to_write,
+    plain_bash,
+    ran,
+)
 from tests.support import record_beside, request, sections, side_by_side, stop_in, supervisor_of, tasks, tiny, told_in
-from tests.support import unique, unshared, until_lasting, variant_module, warm_up
+from tests.support import slack_s, unique, unshared, until_lasting, variant_module, warm_up
 from tests.support import nothing_is_left  # noqa: F401
 
 
@@ -254,6 +271,15 @@ def test_req_bash_001_7_nothing_persists(name, changes):
 # ---- 002 Timeouts --------------------------------------------------------------------------------------------------
 
 
+@clause("001.8", saboteur=("Output.open_pipes", "if self._plan.pipe_bytes:", "if False:"))
+@given(st.integers(65537, 2**20), st.sampled_from(sorted(PROFILES)))
+@few
+def test_req_bash_001_8_all_that_does_not_wait(size, name):
+    writes = "import os; os.set_blocking(1, False); os.write(1, bytes(%d)); os._exit(0)"
+    with BashTool(profile=PROFILES[name]) as tool:
+        assert tool.run("%s -c '%s'" % (sys.executable, writes % size)).total_bytes == size
+
+
 @clause("002.1", saboteur=("DEFAULT_TIMEOUT_S", "DEFAULT_TIMEOUT_S = 30", "DEFAULT_TIMEOUT_S = 31"))
 def test_req_bash_002_1_default_is_thirty_seconds():
     assert MODES.timeouts_s["default"] == 30
@@ -313,8 +339,7 @@ def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
 
 
 @clause("002.5", saboteur=("TIMED_OUT", '"timed out after {limit}"', '"timed out"'))
-@given(st.sampled_from([0.05, 0.1, 0.25, 1]))
-@few
+@pytest.mark.parametrize("limit", [0.05, 0.1, 0.25, 1])
 def test_req_bash_002_5_names_the_limit(limit):
     with BashTool() as tool:
         result = tool.run(lasting("sleep 600"), timeout_s=limit)
@@ -368,6 +393,44 @@ def test_req_bash_002_8_silence_is_told_once(name):
     assert [note in result.text for result in results] == [True, False]
 
 
+# What handles INT and then prints what it held; what comes behind it on its way is not lost either.
+HOLDS_BACK = """%s -c 'import time; print("%s"); open("ready", "w"); time.sleep(600)' 2>/dev/null"""
+
+
+@clause("002.9", saboteur=("ends_at_interrupt", "not seen.caught & _INT or", "True or"))
+@given(
+    st.sampled_from(["%s", "%s; touch later", "(%s) | tail -n 3", "timeout 500 %s", "bash -c %s", "x=$(%s)"]),
+    st.booleans(),
+)
+@fewer
+@example("%s", True)
+def test_req_bash_002_9_int_comes_before_term(around, by_timeout):
+    word, folder = unique(), tempfile.mkdtemp()
+    command = HOLDS_BACK % (sys.executable, word)
+    command = around % (shlex.quote(command) if around.startswith("bash") else command)
+    command = "echo on; %s" % (command + "; echo $x" if around.startswith("x") else command)
+    token = None if by_timeout else cancelled_when(folder + "/ready")
+    with BashTool(folder, profile=tiny(3 if by_timeout else 60, 5)) as tool:
+        result = tool.run(command, cancel=token)
+    shown = "on\n" if around.startswith("x") else "on\n%s\n" % word  # the shell that would show $x has got TERM
+    assert result.stdout == shown
+    assert not Path(folder, "later").exists()
+
+
+@clause("002.10", saboteur=("Steps.choose", 'seen.reads == "live pipe"', "False"))
+@given(
+    st.lists(
+        st.sampled_from(["sort", "tail -n 3", "grep .", "cat", "tee f", "sed -n p", "awk 1"]), min_size=1, max_size=3
+    )
+)
+@fewer
+def test_req_bash_002_10_a_filter_gets_the_end_of_its_input(filters):
+    words = "".join("%s\n" % unique() for _ in range(3))
+    with BashTool(tempfile.mkdtemp(), profile=tiny(1, 5)) as tool:
+        result = tool.run(lasting("(printf '%s'; sleep 600) | %s" % (words, " | ".join(filters))))
+    assert (result.status, result.stdout) == ("timed_out", words)
+
+
 # ---- 003 Jobs ------------------------------------------------------------------------------------------------------
 
 
@@ -392,8 +455,8 @@ def test_req_bash_003_1_answers_at_once():
 
     starts()
     # 0.5 s: see the benchmark; here the machine may be busy
-    assert min(times) >= 0.3 and sorted(times)[len(times) // 2] < 2, times
-    with BashTool() as tool:
+    assert min(times) >= 0.3 and sorted(times)[len(times) // 2] < 10, times
+    with BashTool() as tool, long_look():
         text = tool.run("for i in 1 2 3; do echo $i; done", mode="background").text
         assert text.endswith("1\n2\n3\n\n\n[background process completed]\n")
 
@@ -420,11 +483,10 @@ def test_req_bash_003_2_outlives_the_host():
 
 
 @clause("003.3", saboteur=("job_lines", "[started]", "[started, JOB_REMINDER.format(pid=outcome.pid)]"))
-@given(st.sampled_from(["exit 3", "if", "no-such-command", "kill -9 $$", "echo x; false", "exec /no"]))
-@few
+@pytest.mark.parametrize("command", ["exit 3", "if", "no-such-command", "kill -9 $$", "echo x; false", "exec /no"])
 def test_req_bash_003_3_an_early_failure_is_one(command):
     code = {"exit 3": 3, "if": 2, "kill -9 $$": 137, "echo x; false": 1}.get(command, 127)
-    with BashTool() as tool:
+    with BashTool() as tool, long_look():
         result = tool.run(command, mode="background")
     assert result.is_error and result.status == "exited"
     assert result.text.startswith("[command failed: exit code %d" % code)
@@ -456,10 +518,13 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
 @clause("003.5", saboteur=("describe_end", '"completed"', '"succeeded"'))
 @fewest
 @given(st.lists(known_commands(codes=st.just(0), signals=[], pause_s=0.5), min_size=2, max_size=6))
-@example([Known("sleep 0.5"), Known("echo a; sleep 0.5; (exit 3); echo b", merged="a\nb\n")])
+@example([Known("sleep 0.5", seconds=0.5), Known("echo a; sleep 0.5; (exit 3); echo b", merged="a\nb\n", seconds=0.5)])
 def test_req_bash_003_5_completed(commands):
+    go = Path(unique())
     with BashTool() as tool:
-        for known, job in zip(commands, at_once(lambda known: background(tool, known.text), commands)):
+        jobs = at_once(lambda known: background(tool, known.held(go)), commands)
+        go.touch()
+        for known, job in zip(commands, jobs):
             assert job.wait(20) and (job.status, job.exit_code) == ("exited", 0)
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process completed]\n"
 
@@ -468,10 +533,15 @@ def test_req_bash_003_5_completed(commands):
 @needs_proc
 @fewest
 @given(st.lists(known_commands(codes=failures, pause_s=0.5), min_size=3, max_size=8))
-@example([Known("sleep 0.5; exit 7", code=7), Known("sleep 0.5; kill -9 $$", code=137, signal="SIGKILL")])
+@example(
+    [Known("sleep 1; exit 7", code=7, seconds=1), Known("sleep 1; kill -9 $$", code=137, signal="SIGKILL", seconds=1)]
+)
 def test_req_bash_003_6_failed(commands):
+    go = Path(unique())
     with BashTool() as tool:
-        for known, job in zip(commands, at_once(lambda known: background(tool, known.text), commands)):
+        jobs = at_once(lambda known: background(tool, known.held(go)), commands)
+        go.touch()
+        for known, job in zip(commands, jobs):
             assert job.wait(20) and (job.status, job.exit_code) == ("exited", known.code)
             how = "signal: %d (%s)" % (known.code - 128, known.signal)
             how = how if known.signal else "exit status: %d" % known.code
@@ -564,10 +634,12 @@ def test_req_bash_003_9_exactly_one_note(commands, killed_readers, readers):
         program = """
             result = BashTool(state_dir=sys.argv[1]).run(sys.argv[2], mode="background")
             assert result.status == "running", result
+            open(sys.argv[4], "x").close()
             threading.Event().wait(float(sys.argv[3]))
             os.kill(os.getpid(), 9)
         """
-        dying_host(program, folder, known.text, "%.3f" % host_s)
+        go = os.path.abspath(unique())  # the half second begins when the host has its answer
+        dying_host(program, folder, known.text.replace("sleep", until(go) + "; sleep", 1), "%.3f" % host_s, go)
         (path,) = Path(folder).glob("*.log")
         for name, reader_s in killed_readers:  # at whatever moment, before the end of the job or after it
             reader = forked(lambda: READERS[name](bash_tool.Job(str(path))) and 0)
@@ -591,9 +663,10 @@ def test_req_bash_003_9_exactly_one_note(commands, killed_readers, readers):
 @clause("003.10", saboteur=("Command.note_end", 'how + ("; still running: " + still if still else "")', "how"))
 @needs_proc
 def test_req_bash_003_10_a_daemon_is_named():
-    limits_s = dict(MODES.timeouts_s, background=2.5)
+    limits_s = dict(MODES.timeouts_s, background=3.5)
     with BashTool(profile=dataclasses.replace(MODES, timeouts_s=limits_s, grace_s=0.3)) as tool:
-        result = tool.run(lasting("setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon; exit 4"), mode="background")
+        with long_look():
+            result = tool.run(lasting("setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon; exit 4"), mode="background")
         daemon = number_in("daemon")
         assert result.exit_code == 4 and alive(daemon)
         how = lasting("failed: exit status: 4; still running: %d \"sleep 600\"") % daemon
@@ -621,7 +694,8 @@ def test_req_bash_003_11_lists_what_anybody_started():
         assert [j.created for j in tool.jobs()] == sorted(j.created for j in tool.jobs())
         for n, pid in enumerate(pids):
             job = tool.job(pid)
-            assert job.command.startswith("echo %d;" % n) and job.read()[0].startswith("%d\n" % n)
+            assert n < 3 or job.wait(20)
+            assert job.command.startswith("echo %d;" % n) and eventually(lambda: job.read()[0].startswith("%d\n" % n))
             assert (job.status, job.exit_code) == (("running", None) if n < 3 else ("exited", n))
         with pytest.raises(LookupError, match=r"^no background process has the pid 1; running: (\d+ \".*\"(, |$)){3}$"):
             tool.job(1)
@@ -691,8 +765,9 @@ def test_req_bash_003_13_kill_means_gone():
             assert (job.status, job.exit_code) == ("exited", code) and len(notes_in(job.output_file)) == 1
             assert ("bye" in job.read()[0]) == (code == 5)
             assert job.kill()  # of what has ended: nothing to do
-        job = background(tool, lasting("sleep 600 >/dev/null 2>&1 & echo $! > other; sleep 0.4; exit 0"))
-        assert job.wait(10) and alive(number_in("other"))
+        job = background(tool, lasting("sleep 600 >/dev/null 2>&1 & echo $! > other; ") + until("go"))
+        Path("go").touch()
+        assert job.wait(20) and alive(number_in("other"))
         assert job.kill() and not alive(number_in("other")) and job.status == "exited"
 
         @fewest
@@ -734,8 +809,9 @@ def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
                     with open(record) as file:
                         fcntl.flock(file, fcntl.LOCK_EX)
                         assert bash_tool.Job(job.output_file, grace_s=0.3).kill() is False
-            job = background(tool, "sleep 0.4")  # of one that has ended there is nothing to signal
-            assert job.wait(10)
+            job = background(tool, until("go"))  # of one that has ended there is nothing to signal
+            Path("go").touch()
+            assert job.wait(20)
             record = Path(record_beside(job.output_file))
             record.write_text(json.dumps({**json.loads(record.read_text()), "pid": stranger.pid}))
             assert bash_tool.Job(job.output_file).kill()
@@ -775,7 +851,8 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
     assert path.read_text() == known.merged + "late\n"  # no completion note
     with BashTool(max_jobs=1) as tool:  # leftovers do not count
         assert "still running" in tool.run(NAP + " >/dev/null &").text
-        assert tool.run("echo fine", mode="background").status == "exited"
+        with long_look():
+            assert tool.run("echo fine", mode="background").status == "exited"
 
 
 @clause("003.16", saboteur=("JobTable.take_place", "< self._most", "<= self._most"))
@@ -789,7 +866,8 @@ def test_req_bash_003_16_a_bound_on_jobs():
         assert (len(refused), len(started)) == (3, 3) and {result.status for result in refused} == {"rejected"}
         text = tool.run(lasting("sleep 600"), mode="background").text
         assert all(lasting("%d \"sleep 600\"") % result.pid in text for result in started) and "3 of at most 3" in text
-        assert tool.run("echo fine").text == "fine\n" and other.run("exit 0", mode="background").exit_code == 0
+        with long_look():
+            assert tool.run("echo fine").text == "fine\n" and other.run("exit 0", mode="background").exit_code == 0
         assert tool.job(started[0].pid).kill() and background(tool, lasting("sleep 600")).kill()
         for result in started:
             tool.job(result.pid).kill()
@@ -806,18 +884,21 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         def run(known):
             folder = Path(tempfile.mkdtemp())
             with BashTool(folder, profile=keeping) as tool:
-                result = tool.run("echo $$ > me\n" + known.text)
+                result = tool.run("echo $$ > me\n" + known.held("go"))
                 pid, job = number_in(folder / "me"), tool.job(result.pid)
                 assert (result.status, result.is_error, result.exit_code) == ("running", False, None)
                 assert (result.pid, result.stdout, job.status) == (pid, known.early, "running")
                 said = "[command still running after 1s, as a job]\n%s<pid>%d</pid>\n<output_file>%s</output_file>"
                 silent = "" if known.early else "[%s]\n" % bash_tool.NOTE_SILENT
                 assert result.text.startswith(said % (silent, pid, job.output_file))
+                (folder / "go").touch()
                 assert job.wait(20) and job.exit_code == known.code
                 whole = Path(job.output_file).read_text()
             assert whole == known.merged + "".join(notes_in(job.output_file)) and len(notes_in(job.output_file)) == 1
 
-        early = Known("echo early; sleep 1.5; echo late; exit 6", merged="early\nlate\n", code=6, early="early\n")
+        early = Known(
+            "echo early; sleep 1.5; echo late; exit 6", merged="early\nlate\n", code=6, early="early\n", seconds=1.5
+        )
         at_once(run, [early, *commands])
 
     goes_on()
@@ -834,10 +915,11 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         job = tool.job(tool.run(NAP).pid)
         assert job.wait(10) and job.status == "timed_out"
         assert notes_in(job.output_file) == ["\n\n[background process failed: timed out after 1s]\n"]
-    with BashTool(profile=keeping, state_dir="/proc/none") as tool:  # no record: a job of this tool all the same
-        result = tool.run("sleep 1.5; exit 6")
+    with nowhere_to_write(profile=keeping) as tool:  # no record: a job of this tool all the same
+        result = tool.run(until("go") + "; exit 6")
         assert (result.status, result.error) == ("running", None)
         job = tool.job(result.pid)
+        Path("go").touch()
         assert [one.pid for one in tool.jobs()] == [job.pid] and job.wait(20) and job.exit_code == 6
         job = tool.job(tool.run(NAP).pid)
         assert job.kill() and not alive(job.pid)
@@ -895,7 +977,7 @@ def test_req_bash_003_20_files_that_fail(fault):
         pytest.skip("mounting takes root")
     with small_disk("state") if fault == "full" else contextlib.nullcontext():
         with BashTool(state_dir="state") as tool:
-            job = background(tool, "sleep 1; seq 20000; echo alive > witness; exit 9")
+            job = background(tool, until("go") + "; seq 20000; echo alive > witness; exit 9")
             if fault == "deleted":
                 os.unlink(job.output_file)
             elif fault == "truncated":
@@ -903,7 +985,8 @@ def test_req_bash_003_20_files_that_fail(fault):
             elif fault == "replaced":
                 os.rename(job.output_file, "elsewhere")
                 Path(job.output_file).write_text("mine\n")
-            assert job.wait(10) and (job.status, job.exit_code) == ("exited", 9) and Path("witness").exists()
+            Path("go").touch()
+            assert job.wait(20) and (job.status, job.exit_code) == ("exited", 9) and Path("witness").exists()
             assert bash_tool.Job(job.output_file).exit_code == 9 and tool.job(job.pid).status == "exited"
             if fault == "truncated":
                 assert len(notes_in(job.output_file)) == 1 and "20000\n" in job.read()[0]
@@ -914,10 +997,9 @@ def test_req_bash_003_20_files_that_fail(fault):
 
 @clause("003.21", saboteur=("Life._watch", "self.known_as_job and code < 0", "False"))
 @needs_proc
-@given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
-@settings(max_examples=3)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
 def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
-    for name in ("server", "quiet"):
+    for name in ("server", "quiet", "go"):
         if os.path.exists(name):  # of the example before
             os.unlink(name)
     with BashTool(profile=tiny(grace=0.5)) as tool:
@@ -929,8 +1011,9 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
         assert not any(map(alive, others))
         how = "failed: signal: %d (%s)" % (number, number.name)
         assert notes_in(job.output_file) == ["\n\n[background process %s]\n" % how]
-        job = background(tool, lasting("sleep 600 >/dev/null 2>&1 & echo $! > server; sleep 0.5; exit 143"))
-        assert job.wait(10) and job.exit_code == 143 and alive(number_in("server")) and job.kill()
+        job = background(tool, lasting("sleep 600 >/dev/null 2>&1 & echo $! > server; ") + until("go") + "; exit 143")
+        Path("go").touch()
+        assert job.wait(20) and job.exit_code == 143 and alive(number_in("server")) and job.kill()
         result = tool.run(lasting("sleep 600 >/dev/null 2>&1 & echo $! > server; kill -KILL $$"))  # no job
         assert result.exit_code == 137 and "still running: pid %d " % number_in("server") in result.text
 
@@ -940,7 +1023,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 @few
 @given(st.sampled_from(["", "done\n", "no newline"]), st.sampled_from(["", "sleep 600 & ", "(setsid sleep 600 &); "]))
 def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
-    with BashTool() as tool:
+    with BashTool() as tool, long_look():
         result = tool.run(lasting(left + "printf '%s'" % output.replace("\n", "\\n")), mode="background")
         still = "".join(lasting("; still running: %d \"sleep 600\"") % pid for pid in result.leftovers)
         note = "\n\n[background process completed%s]\n" % still
@@ -1421,6 +1504,41 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     is_nowhere()
 
 
+LINES = (
+    "sleep 600",
+    """python3 -c 'import sys, time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: sys.exit(0)'""",
+    "sleep 600 | cat || true",
+    "while read x; do sleep 600 </dev/null; touch later; done < <(seq 3)",
+)
+AROUND = (
+    "./s.sh || true; touch later",
+    "timeout 500 ./s.sh; touch later",
+    "bash < s.sh",
+    "cat s.sh | bash",
+    "make",
+    "seq 3 | xargs -n1 ./s.sh",
+    "find . -name s.sh -exec {} \\; -exec touch later \\;",
+    "f() { ./s.sh; touch later; }; f && touch later",
+)
+
+
+@clause("004.13", saboteur=("ends_at_interrupt", "or seen.program in SHELLS", ""))
+@needs_proc
+@given(st.sampled_from(LINES), st.sampled_from(AROUND), st.booleans())
+@fewer
+@example(LINES[1], AROUND[0], True)
+def test_req_bash_004_13_no_later_line_runs(line, around, by_timeout):
+    folder = Path(tempfile.mkdtemp())
+    (folder / "s.sh").write_text("#!/bin/bash\ntouch begun\n%s\ntouch later\n" % lasting(line))
+    (folder / "s.sh").chmod(0o755)
+    (folder / "Makefile").write_text("all:\n\t-./s.sh\n\ttouch later\n")
+    token = None if by_timeout else cancelled_when(str(folder / "begun"))
+    with BashTool(folder, profile=tiny(2 if by_timeout else 60, 5)) as tool:
+        result = tool.run(around, cancel=token)
+    assert result.status == ("timed_out" if by_timeout else "cancelled")
+    assert (folder / "begun").exists() and not (folder / "later").exists()
+
+
 # ---- 005 No terminal -----------------------------------------------------------------------------------------------
 
 
@@ -1708,6 +1826,13 @@ def refused_beyond_the_schema(arguments, profile):
     return many or any(not -(2**31) < arguments[verb] < 2**31 for verb in verbs if verb != "command")
 
 
+def counts_as_none(key, value):
+    """What 006.13 takes for "not given": an empty mode, the process 0."""
+    return (
+        (key, value) == ("mode", "") or key in ("check_pid", "kill_pid") and type(value) in (int, float) and not value
+    )
+
+
 def agreement(validates):
     """The property of 006.9, for a validator of schemas."""
     reached = set()
@@ -1718,9 +1843,10 @@ def agreement(validates):
     @example((MODES, {"command": ":", "mode": {}}))
     @draws(100)
     def agree(case):
-        profile, arguments = case
+        profile, given = case
+        arguments = {key: value for key, value in given.items() if not counts_as_none(key, value)}
         admitted = validates(arguments, schemas[profile.name])
-        request = bash_tool.parse_arguments(arguments, profile)
+        request = bash_tool.parse_arguments(given, profile)
         reached.add((profile.name, admitted))
         if not admitted:
             assert request.error == "invalid_arguments"
@@ -1763,6 +1889,7 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
     arguments = {"description": description, "timeout": timeout, "run_in_background": background, "command": "ls"}
     arguments.update({"mode": mode} if row is MODES else {}, **({"workdir": "/"} if odd else {}))
     said = bash_tool.parse_arguments(arguments, row)
+    timeout, background = 5000 if timeout == "5000" else timeout, True if background == "true" else background
     least, most = (1, 86400000) if row is bash_tool.JOBS else (1000, 900000 if row is MODES else 120000)
     whole = isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and float(timeout).is_integer()
     detached = bool(background) or row is MODES and mode == "background"
@@ -1775,7 +1902,9 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
         wrong = '"timeout" must be from %d to %d milliseconds, got ' % (least, most)
     elif background not in (None, True, False) or type(background) is int:
         wrong = '"run_in_background" must be a boolean, got '
-    elif background and (row is not MODES or mode is not None):
+    elif background and row is not MODES:
+        wrong = '"run_in_background" cannot be true here'
+    elif background and mode is not None:
         wrong = '"run_in_background" needs a mode "background", and no "mode" beside it'
     else:
         meant = "background" if background else (mode if row is MODES else None) or "default"
@@ -1795,7 +1924,7 @@ def test_req_bash_006_11_nested_for_chat(name):
     assert json.loads(shown) == tool.definition("openai-chat")
 
 
-@clause("006.12", saboteur=("define", '"mode" not in properties', "False"))
+@clause("006.12", saboteur=("define", 'if "mode" in properties else set()', ""))
 def test_req_bash_006_12_no_word_of_modes():
     row = tiny(default=0.3, grace=0.2, parameters={"command": MODES.parameters["command"]})
     with BashTool(profile=row, deny="no") as tool:
@@ -1805,6 +1934,65 @@ def test_req_bash_006_12_no_word_of_modes():
         assert tool.run("echo on; sleep 9").text == "[command timed out after 0.3s]\non\n"
         for arguments in ({"command": "no"}, {"cmd": "ls"}, {"command": 5}, {"command": "exit 3"}):
             assert "mode" not in tool.call(arguments).text
+
+
+@clause("006.13", saboteur=("_meant", "value or None", "value"))
+@given(
+    st.integers(-(10**16), 10**16), st.sampled_from(["%d", "%016d", "%d ", "+%d", "%d.0", "%d\n", "0x%x", "%d\u0660"])
+)
+@example(4711, "%d")
+@example(0, "%d")
+@example(7, "%03d")
+def test_req_bash_006_13_near_misses(number, form):
+    def asked(row=MODES, **arguments):
+        said = bash_tool.parse_arguments(arguments, row)
+        return said if not isinstance(said, bash_tool.Outcome) else said.reason
+
+    text, of_command = form % number, {"command": "7"}
+    spells = text.lstrip("-").isascii() and re.fullmatch("-?[0-9]{1,15}", text) and not text.endswith("\n")
+    for row, key in [(MODES, "timeout"), *((JOBS, key) for key in ("timeout", "check_pid", "kill_pid"))]:
+        beside = of_command if key == "timeout" or spells and not number else {}
+        wrong = 'invalid arguments: "%s" must be an integer, got string' % key
+        assert asked(row, **{key: text}, **beside) == (asked(row, **{key: number}, **beside) if spells else wrong)
+    for pid in (0, "0", "-0", 0.0, None):  # no process has this number
+        assert asked(JOBS, check_pid=pid, kill_pid=pid, command="7") == asked(JOBS, **of_command)
+    for word, meant in (("true", True), ("false", False), ("True", None), ("1", None), ("", None)):
+        said = asked(run_in_background=word, mode="", **of_command)
+        wrong = 'invalid arguments: "run_in_background" must be a boolean, got string'
+        assert said == (wrong if meant is None else asked(run_in_background=meant, **of_command))
+        wrong = 'invalid arguments: "restart" must be a boolean, got string'  # it would forget a state
+        assert asked(bash_tool.carrying(MODES), restart=word) == wrong
+    assert asked(mode="", **of_command) == bash_tool.Request("7", "default")  # a command is no number
+    assert (
+        asked(mode=" ", **of_command)
+        == 'invalid arguments: "mode" must be one of "default", "slow", "background", got " "'
+    )
+    assert asked(bash_tool.STREAMS, mode="", **of_command).startswith('invalid arguments: unknown key "mode"')
+
+
+@clause("006.14", saboteur=("define", "<= there", "!= {None}"))
+@given(st.sets(st.sampled_from(["slow", "background", "night"])), st.booleans())
+@example({"slow", "background"}, True)
+@example({"slow"}, False)
+def test_req_bash_006_14_what_there_is(modes, hidden):
+    shown = {key: value for key, value in MODES.parameters.items() if not (hidden and key == "mode")}
+    limits = {mode: 60 for mode in ("default", "slow", "background", "night") if mode in {"default", *modes}}
+    with BashTool("/", profile=dataclasses.replace(MODES, parameters=shown, timeouts_s=limits)) as tool:
+        told = tool.definition()
+        there = set() if hidden else modes
+        for mode, words in (("slow", "builds, downloads"), ("background", "servers/demos")):
+            assert (words in told["description"]) == ('mode="%s"' % mode in told["description"]) == (mode in there)
+        assert "Keep commands concise" in told["description"] and ("ackground" in json.dumps(told)) == (
+            "background" in there
+        )
+        assert told["input_schema"]["properties"].get("mode", {}).get("enum") == (None if hidden else list(limits))
+        said = bash_tool.parse_arguments({"command": "ls", "run_in_background": True}, tool.profile)
+        assert (
+            said == bash_tool.Request("ls", "background")
+            if "background" in there
+            else said.error == "invalid_arguments"
+        )
+        assert not hidden or "mode" not in said.reason
 
 
 # ---- 007 Errors ----------------------------------------------------------------------------------------------------
@@ -1823,8 +2011,7 @@ def test_req_bash_007_1_states_the_code(code, prints):
 
 
 @clause("007.2", saboteur=("read_returncode", "128 - returncode", "-1"))
-@given(st.sampled_from(["HUP", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1"]))
-@few
+@pytest.mark.parametrize("name", ["HUP", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1"])
 def test_req_bash_007_2_names_the_signal(name):
     number = getattr(signal, "SIG" + name)
     with BashTool() as tool:
@@ -2171,22 +2358,18 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
 
 
 @clause("009.4", saboteur=("Output.save", "except OSError", "except KeyError"))
-def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-
-    places = st.sampled_from(["/dev/null", "/proc/nowhere", str(tmp_path / "file")])
-
+def test_req_bash_009_4_a_file_that_fails_changes_one_line(monkeypatch):
     @fewer
-    @given(places, st.integers(7000, 90000), known_commands())
-    def fails(folder, lines, known):
+    @given(st.sampled_from(["", "folder"]), st.integers(7000, 90000), known_commands())
+    def fails(below, lines, known):
         command = "seq %d\n%s" % (lines, known.text)
-        good, bad = BashTool().run(command), BashTool(state_dir=folder).run(command)
+        good, bad = BashTool().run(command), nowhere_to_write(below=below).run(command)
         assert (bad.stdout, bad.exit_code, bad.is_error) == (good.stdout, known.code, good.is_error)
         pairs = [pair for pair in zip(good.text.split("\n"), bad.text.split("\n")) if pair[0] != pair[1]]
         ((saved, failed),) = pairs if good.output_file else [("[full output", "[full output was not saved: ")]
         assert saved.startswith("[full output") and failed.startswith("[full output was not saved: ")
         assert good.text.count("\n") == bad.text.count("\n")
-        assert BashTool(state_dir=folder).run("echo hi").text == "hi\n"
+        assert nowhere_to_write(below=below).run("echo hi").text == "hi\n"
 
     fails()
     monkeypatch.setenv("TMPDIR", "/nonexistent")
@@ -2379,11 +2562,15 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
         begun = time.monotonic()
         result = tool.run("exec 3>&1; %s & %s" % (holder, known.text))
         took = time.monotonic() - begun
-        assert least <= took < least + 6 and result.exit_code == known.code
-        return result
+        assert idle <= took < least + 20 and result.exit_code == known.code
+        return result.stdout, took
 
-    silent, _ = at_once(run, [(NAP, idle), ("(while :; do echo x; sleep 0.02; done)", idle + more)])
-    assert silent.stdout == known.merged
+    writes = "(while :; do echo $EPOCHREALTIME; sleep 0.02; done)"
+    (silent, _), (noisy, took) = at_once(run, [(NAP, idle), (writes, idle + more)])
+    assert silent == known.merged
+    times = list(map(float, re.findall(r"(\d{10}\.\d{6})\n", noisy)))
+    pauses = [later - time for time, later in zip(times, times[1:])]
+    assert took >= idle + more or max(pauses) > idle / 2  # on a busy machine the writer itself may have been silent
 
 
 @clause("011.2", saboteur=("leftover_notes", "named=named,", 'named="processes",'))
@@ -2406,8 +2593,10 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             stop = re.search(r"to stop: (kill -TERM [-0-9 ]+)(;|$)", note).group(1)
             subprocess.run(["bash", "-c", stop], check=True)
             assert eventually(lambda: not any(map(alive, pids)))
-    for passing in ("true & ", "(sleep 0.02) >/dev/null 2>&1 & ", "sleep 0.02 & "):  # what is just ending
-        assert tool.run(passing + "exit %d" % code).notes == ()
+    with pytest.MonkeyPatch.context() as patched, BashTool(profile=tiny(20, drain_idle_s=20, drain_total_s=20)) as tool:
+        patched.setattr(bash_tool, "LEAVING_S", 20.0)
+        for passing in ("true & ", "(sleep 0.02) >/dev/null 2>&1 & ", "sleep 0.02 & "):  # what is just ending
+            assert tool.run(passing + "exit %d" % code).notes == ()
 
 
 @clause(
@@ -2443,7 +2632,7 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
         assert (held.stdout, held.exit_code) == ("x" * size + known.merged, known.code)
 
     whatever_holds_the_output()
-    with BashTool() as tool:
+    with BashTool(profile=tiny(default=20, drain_idle_s=20.0, drain_total_s=20.0)) as tool:
         numbers = "".join("%d\n" % n for n in range(1, 201))
         assert tool.run("exec > >(sleep 0.1; sort -n); seq 200 -1 1").stdout == numbers
         assert tool.run("exec > >(tee log) 2>&1; echo one; echo two >&2").stdout == "one\ntwo\n"
@@ -2458,7 +2647,8 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
     own = [*unshared("--pid")[:1], "--pid", "sh", "-c", lasting("sleep 601 >/dev/null 2>&1 & ") + '"$@"; exit $?', "sh"]
     starts = lasting("sleep 600 >/dev/null 2>&1 & ") * count
     with BashTool(shell=[*own, "bash"], ephemeral=True) as tool:
-        result = tool.run(starts + until_lasting(0, count) + "echo up", mode=mode)
+        with long_look():
+            result = tool.run(starts + until_lasting(0, count) + "echo up", mode=mode)
         assert "to stop" not in result.text and "up\n" in result.text and result.ok
         assert len(result.leftovers) == count + 1 and result.text.count(lasting(' "sleep 600"')) == count
         running = tool.run(starts + lasting("sleep 602"), mode="background")
@@ -2911,7 +3101,8 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
         assert tool.run("echo $%s; exit 1" % secret).notes == () and tool.run("exit 1").notes == ()
     keeping = dataclasses.replace(JOBS, timeouts_s={"default": 0.5})
     with BashTool(profile=keeping) as tool:
-        pid = tool.run("sleep 1; echo %s; exit 1" % part).pid
+        pid = tool.run(until("go") + "; echo %s; exit 1" % part).pid
+        Path("go").touch()
         assert eventually(lambda: tool.job(pid).status == "exited")
         assert tool.call({"check_pid": pid}).notes == (note + secret,) and tool.call({"check_pid": pid}).notes == ()
 
@@ -3041,8 +3232,7 @@ def all_cancelled(commands, profile):
 
 
 @clause("015.1", saboteur=("Life.act", '"cancelled",', '"timed_out",'))
-@given(st.booleans())
-@settings(max_examples=4)
+@pytest.mark.parametrize("cleans_up", [False, True])
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     for path in ("begun", "child"):
         Path(path).unlink() if Path(path).exists() else None
@@ -3398,6 +3588,8 @@ def test_req_bash_017_9_jobs():
         pids = [tool.run(command, mode="background").pid for command in commands]
         assert tool.job(pids[2]).status == "running"
         killed = tool.run("kill -9 $$", mode="background").pid
+        assert all(tool.job(pid).wait(20) for pid in (*pids[:2], killed))
+        assert eventually(lambda: tool.job(pids[2]).read()[0] == "é\n")
         printed = cli("--state-dir", "state", "--jobs").stdout.decode()
         header, *rows = [line.split("\t") for line in printed.splitlines()]
         assert header == ["PID", "STATUS", "ELAPSED", "SIZE", "OUTPUT", "COMMAND"]
@@ -3501,6 +3693,31 @@ def test_req_bash_017_14_kill(form):
     assert (done.returncode, done.stdout) == (125, b"") and b" 5;" in done.stderr
 
 
+@clause("017.15", saboteur=("_run_and_print", "_write(2, told)", "None"))
+@pytest.mark.parametrize("stderr", ["pipe", "terminal"])
+def test_req_bash_017_15_one_interrupt_is_told_of(stderr):
+    said = b"bash_tool.py: the command has 9s to end; Ctrl-C again ends it now"
+    for number, (trap, silent) in enumerate([("trap '' INT TERM", False), ("trap 'sleep 0.1; exit' TERM", True)]):
+        ours, theirs = pty.openpty() if stderr == "terminal" else os.pipe()
+        command = lasting("%s; echo $$ >shell%d; sleep 600 & while :; do wait; done" % (trap, number))
+        with forked_program(
+            "--set", "grace_s=9", command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs
+        ) as host:
+            os.close(theirs)
+            pid = number_in(Path("shell%d" % number))
+            host.send_signal(signal.SIGINT)
+            told = b""
+            while not silent and not told.endswith(b"\n"):
+                assert select.select([ours], [], [], 7)[0], "nothing is told"
+                told += os.read(ours, 1000)
+            assert told.strip() == b"" if silent else told.strip() == said and alive(pid)
+            host.send_signal(signal.SIGINT) if not silent else None
+            assert host.stdout.read() == b"[command cancelled]\n" and host.wait(20) == 130 and not alive(pid)
+        with contextlib.suppress(OSError):  # EIO of a terminal
+            assert os.read(ours, 1000) == b""
+        os.close(ours)
+
+
 SHOWN = ["a", "é 好", "\r", "\n", "\t", "\x1b[m", "\x1b[1;38:2;9m", "0;1m", "[2J"]
 HIDDEN = [
     "\x1b[2J",
@@ -3551,9 +3768,9 @@ def test_req_bash_018_1_denied_substrings(deny, command):
 ERRORS = [RuntimeError, ValueError, OSError]
 
 
-@clause("018.2", saboteur=("_refusal", "not confirm(request.command)", "confirm(request.command) is False"))
+@clause("018.2", saboteur=("_refusal", "or answer is None", ""))
 @few
-@given(st.sampled_from([True, False, None, 0, 1, "", "no", (), (0,)]) | st.sampled_from(ERRORS), known_commands())
+@given(st.sampled_from([True, False, None]) | st.sampled_from(ERRORS), known_commands())
 @example(RuntimeError, Known("echo hi", merged="hi\n"))
 @example(None, Known("echo hi", merged="hi\n"))
 def test_req_bash_018_2_unconfirmed(answer, known):
@@ -3573,7 +3790,7 @@ def test_req_bash_018_2_unconfirmed(answer, known):
         return
     result = tool.run(known.text)
     assert asked == [known.text]
-    if answer:
+    if answer is True:
         assert (result.status, result.stdout, result.exit_code) == ("exited", known.merged, known.code)
     else:
         assert result.text == "[system error: Command was not confirmed by the user.]\n"
@@ -3581,6 +3798,25 @@ def test_req_bash_018_2_unconfirmed(answer, known):
     for wrong in (dict(deny=""), dict(deny=["a", ""]), dict(shell=()), dict(keep_env=[1]), dict(max_jobs=-1)):
         with pytest.raises(ValueError):
             BashTool(**wrong)
+
+
+async def refusing_later(_):
+    return False
+
+
+ANSWERS = [0, 1, "", "n", (), (0,), 1.0, object(), refusing_later]
+
+
+@clause("018.3", saboteur=("_refusal", "if answer is True:", "if answer:"))
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "error::RuntimeWarning")
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: type(answer).__name__)
+def test_req_bash_018_3_an_answer_that_is_none(answer):
+    tool = BashTool(confirm=answer if answer is refusing_later else lambda _: answer)
+    for ask in (tool.run, lambda command: tool.call({"command": command})):
+        with pytest.raises(TypeError, match="^confirm must return True or False, got"):
+            ask("touch made")
+        gc.collect()
+    assert not os.path.exists("made")
 
 
 @clause("019.1", saboteur=("Engine._start_server", "for python", "os.umask(0o11)\nfor python"))
@@ -3989,13 +4225,15 @@ def test_req_bash_021_7_only_what_is_new(before, after):
         return ["echo '%d %s' >&%d%s" % (n, word, stream, pause) for n, (stream, word) in lines]
 
     numbered = list(enumerate(before + after))
-    script = [*writes(numbered[: len(before)], ""), "sleep 1.2", *writes(numbered[len(before) :], "; sleep 0.03")]
+    Path("go").unlink() if os.path.exists("go") else None  # of the example before
+    script = [*writes(numbered[: len(before)], ""), until("go"), *writes(numbered[len(before) :], "; sleep 0.03")]
     with BashTool(profile=keeping()) as tool:
         result = tool.run("\n".join([*script, "echo end", NAP]))
         parts = re.search(r"stdout:\n(.*?)\n\nstderr:\n(.*?)\n\nFull output", result.text, re.DOTALL).groups()
         seen = [line for part in parts for line in part.split("\n") if line]
         assert sorted(seen) == sorted("%d %s" % (n, word) for n, (_, word) in numbered[: len(before)])
         del seen[:]
+        Path("go").touch()
 
         def check():
             said = r"(?s)\[Process %d still running\.\n\nNew output since last check \((\d+) lines\):\n(.*)\n\nFull output: %s\]"
@@ -4015,7 +4253,9 @@ def test_req_bash_021_7_only_what_is_new(before, after):
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
         with BashTool(profile=keeping(0.5)) as tool:
-            result = tool.run(known.text)
+            go = Path(unique())
+            result = tool.run(known.held(go))
+            go.touch()
             assert tool.job(result.pid).wait(20)
             name = bash_tool.SIGNAL_NAMES.get(known.code - 128)
             code = "%d (%s)" % (known.code, name) if name else str(known.code)
@@ -4031,7 +4271,9 @@ def test_req_bash_021_8_the_last_answer():
     @given(st.lists(known_commands(pause_s=0.9), min_size=2, max_size=5))
     def whatever_it_did(commands):
         lines = "\n".join(map(str, range(1001, 3001)))
-        tail = Known("seq 3000; echo err >&2; sleep 0.9; exit 7", lines, "err", code=7, last=" (last 2000 lines)")
+        tail = Known(
+            "seq 3000; echo err >&2; sleep 0.9; exit 7", lines, "err", code=7, last=" (last 2000 lines)", seconds=0.9
+        )
         at_once(ends, [tail, *commands])
 
     whatever_it_did()
@@ -4062,7 +4304,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
             stranger.wait()
 
 
-odd_numbers = st.sampled_from([86_400_000, 86_400_001, 10**30, True, False, "5", 1.5, 2.0, float("nan"), [], {}])
+odd_numbers = st.sampled_from([86_400_000, 86_400_001, 10**30, True, False, "5 s", 1.5, 2.0, float("nan"), [], {}])
 
 
 @clause("021.10", saboteur=("_wrong_argument", 'schema["minimum"] <=', "-1 <="))
@@ -4089,7 +4331,9 @@ def test_req_bash_022_1_an_object(out, err, code):
     assert not result.is_error and result.exit_code == code
 
 
-@clause("022.2", saboteur=("STREAMS", "text[: row.max_output_chars]", "first_bytes(text, row.max_output_chars)"))
+@clause(
+    "022.2", saboteur=("keep_head", "text[: profile.max_output_chars]", "first_bytes(text, profile.max_output_chars)")
+)
 def test_req_bash_022_2_a_head_of_characters():
     assert STREAMS.max_output_chars == 30_000
     reached = set()
@@ -4162,7 +4406,9 @@ def test_req_bash_023_1_labels(out, err, code):
             assert tool.run("kill -9 $$").text == "Exit code: -1\n" and not tool.run("kill -9 $$").is_error
 
 
-@clause("023.2", saboteur=("GUARDED", "max_output_bytes +", "max_output_bytes -"))
+@clause(
+    "023.2", saboteur=("keep_head", "first_bytes(text, profile.max_output_bytes)", "text[: profile.max_output_bytes]")
+)
 def test_req_bash_023_2_a_head_of_bytes():
     assert GUARDED.max_output_bytes == 256 * 1024
     reached = set()
@@ -4219,8 +4465,9 @@ def test_req_bash_023_3_first_lines():
 
 
 @clause("023.4", saboteur=("plain_code", "or outcome.signal else", "else"))
-@given(st.sampled_from([("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -1), ("kill -TERM $$", -1), ("exit 137", 137)]))
-@few
+@pytest.mark.parametrize(
+    "case", [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -1), ("kill -TERM $$", -1), ("exit 137", 137)]
+)
 def test_req_bash_023_4_details(case):
     command, code = case
     with BashTool(profile=GUARDED) as tool:
@@ -4336,7 +4583,9 @@ def test_req_bash_024_5_texts_end_alike(known):
         used.cancel()
         answers = [tool.run(command) for command in ("not this", "true", "exit 3", "seq 1000", lasting("sleep 600"))]
         answers += [tool.call({"cmd": "ls"}), shell.run("ls"), tool.run("ls", cancel=used), tool.run("ls", cwd="/none")]
-        answers += [tool.run(command, mode="background") for command in ("true", "false", lasting("sleep 600"))]
+        with long_look():
+            answers += [tool.run(command, mode="background") for command in ("true", "false")]
+        answers.append(tool.run(lasting("sleep 600"), mode="background"))
         assert len({result.status for result in answers}) == 6
         assert [result.text[-2:] for result in answers[:-1]] == ["]\n"] * 10 + ["/output_file>\n"[-2:]]
         assert answers[-1].text.endswith("</reminder>\n")
@@ -4475,12 +4724,13 @@ def test_req_bash_025_6_structured_content(name):
         @few
         @given(known_commands())
         def whatever_is_run(known):
-            result = client.call(known.text)
+            result = patient.call(known.text)
             content = result["structuredContent"]
             assert fits(content, schema) and content["text"] == result["content"][0]["text"]
             assert (content["status"], content["exit_code"]) == ("exited", known.code)
 
-        whatever_is_run()
+        with Client(profile=name, structured=True) as patient:
+            whatever_is_run()
         if name == "jobs":
             for verb in ("check_pid", "kill_pid"):
                 answer = client.ask("tools/call", name="bash", arguments={verb: pids[0]})
@@ -4533,8 +4783,14 @@ def test_req_bash_025_8_a_withdrawn_call():
             assert eventually(lambda: not alive(pids[n])) and alive(number_in(Path("kept")))
             assert all(alive(pids[m]) for m in pids if m > n)
             until(client.request("ping"))  # what was on its way
-            told = until(client.request("tools/call", name="bash", arguments={"command": "sleep 0.5"}))
-            assert {note["params"]["progressToken"] for note in told} == {m for m in calls if m > n}
+            told, others = set(), {m for m in calls if m > n}
+
+            def are_told():
+                notes = until(client.request("tools/call", name="bash", arguments={"command": "sleep 0.5"}))
+                told.update(note["params"]["progressToken"] for note in notes)
+                return told >= others
+
+            assert eventually(are_told) and told == others
         client.cancel(12345)
         Path("go").touch()
         answer = client.receive()
@@ -4561,7 +4817,8 @@ def test_req_bash_025_9_goodbye(goodbye):
             client.process.send_signal(getattr(signal, "SIG" + goodbye))
         assert eventually(lambda: not any(map(alive, pids)))
         assert alive(deaf)
-        client.process.send_signal(signal.SIGTERM)  # the grace would be a minute
+        # The grace would be a minute. 025.26: soon after the end of the input TERM is no second stop.
+        assert eventually(lambda: client.process.send_signal(signal.SIGTERM) or client.process.poll() is not None)
         assert client.process.wait(timeout=20) == 0 and not alive(deaf) and all(map(alive, jobs))
         for job in jobs:
             os.killpg(job, signal.SIGKILL)
@@ -4635,6 +4892,60 @@ def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
     assert not os.path.exists("made") and cli("--carry", ":").returncode == 125
 
 
+BOM = b"\xef\xbb\xbf"
+
+
+@clause("025.24", saboteur=("Server._take", ".removeprefix(self._mark)", ""))
+@fewer
+@given(st.integers(0, 2), st.sampled_from([b"", b"\r"]))
+@example(0, b"")
+def test_req_bash_025_24_a_byte_order_mark(blanks, end):
+    with Client() as client:
+        client.send(*[BOM + end] * bool(blanks), *[b""] * blanks)
+        client.send((b"" if blanks else BOM) + json.dumps(request("ping", "a")).encode() + end)
+        assert client.receive() == {"jsonrpc": "2.0", "id": "a", "result": {}}
+        client.send(b'{"jsonrpc": "2.0", ' + BOM + b'"id": 1}')
+        assert client.receive()["error"]["code"] == -32700 and client.call("echo hi")
+
+
+@clause("025.25", saboteur=("LAST_CALLS_S", "1.0", "0.1"))
+@fewer
+@given(known_commands(signals=[]), st.sampled_from([0, 0.3]))
+@example(Known("echo last; exit 3", merged="last\n", code=3), 0.4)
+def test_req_bash_025_25_what_ends_soon_is_answered(known, pause_s):
+    with Client() as client:
+        numbers = [client.begin("sleep %s\n%s" % (pause_s, known.text), token="t") for _ in range(3)]
+        endless = client.begin(lasting("echo $$ > shell; sleep 600"))
+        pid = number_in(Path("shell"))
+        client.process.stdin.close()
+        assert all(client.answer(number)["result"]["content"][0]["text"].endswith(known.merged) for number in numbers)
+        assert client.ended() == 0 and not alive(pid) and endless not in client.answers
+    os.remove("shell")
+
+
+@clause("025.26", saboteur=("Server.serve", "if not underway.answer:", "if False:"))
+@pytest.mark.parametrize("goodbye", ["EOF", "EOF, TERM", "TERM, EOF"])
+def test_req_bash_025_26_the_late_are_not_answered(goodbye):
+    # They have the whole grace, whatever the client sends in the next 2.5 s; the SDKs send TERM after 2 s. TERM ends
+    # the second of 025.25. Where it came first the answers are due as ever.
+    with Client("--log", "log", timeouts={"grace_s": 60}) as client:
+        polite = "trap 'echo >told%d; sleep 1.2; echo >cleaned%d; exit' TERM; echo $$ >shell%d; sleep 600 & wait"
+        numbers = [client.begin(lasting(polite % (n, n, n)), token=n) for n in range(3)]
+        pids, begun = [number_in(Path("shell%d" % n)) for n in range(3)], time.monotonic()
+        for end in goodbye.split(", "):
+            client.process.stdin.close() if end == "EOF" else client.process.send_signal(signal.SIGTERM)
+            time.sleep(0.1)
+        assert eventually(lambda: os.path.exists("told0"), within_s=0.9 if "TERM" in goodbye else 9)
+        client.process.send_signal(signal.SIGHUP) if goodbye == "EOF" else None
+        rest = iter(client.receive, None)
+        answered = [message["id"] for message in rest if "id" in message]
+        assert client.ended() == 0 and sorted(answered) == (numbers if goodbye == "TERM, EOF" else [])
+        took_s = time.monotonic() - begun
+        assert all(os.path.exists("cleaned%d" % n) for n in range(3)) and not any(map(alive, pids))
+        assert took_s > (2.2 if goodbye == "EOF" else 1.2)
+        assert Path("log").read_text().count("cancelled") == 3
+
+
 live_pieces = st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15]))
 
 
@@ -4669,9 +4980,12 @@ def test_req_bash_025_11_heartbeat():
         most = (time.monotonic() - begun) / 0.6  # a busy machine takes longer, and hears more of it
         assert 2 <= len(notes) <= most and [n for n, _ in notes] == list(range(1, len(notes) + 1))
         assert all(re.fullmatch(r"\[still running after [0-9]+s\]", text) for _, text in notes)
-        client.begin("for i in 1 2 3 4 5 6 7 8; do echo x; sleep 0.1; done", token="t")
+        client.begin("for i in 1 2 3 4 5 6 7 8; do echo $EPOCHREALTIME; sleep 0.1; done", token="t")
+        said = ""
         while "id" not in (message := client.receive()):
-            assert set(message["params"]["message"]) == {"x", "\n"}
+            said += message["params"]["message"]
+        times = list(map(float, re.findall(r"(?m)^\d+\.\d+$", said)))
+        assert len(times) == 8 and ("[" not in said or max(b - a for a, b in zip(times, times[1:])) > 0.3), said
         withdrawn = client.begin("trap '' TERM; echo $$ > deaf; while :; do sleep 0.1; done", token="t")
         number_in(Path("deaf"))
         client.cancel(withdrawn)
@@ -5153,7 +5467,7 @@ def test_req_bash_026_8_told_of_each_call(known, error):
 @few
 @given(
     st.sampled_from([dict(command=value) for value in (5, None, b"x", ["ls"], "a\0b")])
-    | st.sampled_from([dict(command="touch ran", mode=value) for value in ("fast", "", 5, b"slow", "Default")])
+    | st.sampled_from([dict(command="touch ran", mode=value) for value in ("fast", " ", 5, b"slow", "Default")])
 )
 def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
     with BashTool() as tool:
@@ -5202,6 +5516,123 @@ def test_req_bash_026_11_bytes_as_they_were_written(out, err, name):
             assert tool.run(lasting("echo on; sleep 600"), mode="background").stdout_bytes is None
 
 
+OTHERS = "sh dash ash zsh fish ksh csh tcsh busybox pwsh cmd".split()
+WRAPPERS = st.sampled_from(
+    [(), ("env",), ("docker", "exec", "-i", "C"), ("bash", "-lc", 'exec "$@"', "-"), ("./sh-here",)]
+)
+
+
+@clause("026.12", saboteur=("_NO_BASH", "|zsh|", "|"))
+@given(
+    WRAPPERS,
+    st.sampled_from(OTHERS),
+    st.sampled_from(["", "/bin/", "/opt/my tools/"]),
+    st.sampled_from(["-l", "-x -e", "-o posix"]),
+)
+def test_req_bash_026_12_what_no_command_can_run_behind(wrapper, other, folder, options):
+    last = folder + other
+    wrong = [
+        (*wrapper, last),
+        (*wrapper, last, "-f"),
+        (*wrapper, last + " -c"),
+        (*wrapper, folder + "bash", *options.split()),
+    ]
+    for shell in (*wrong, *([last, "bash " + options] if not wrapper else [])):
+        with pytest.raises(ValueError, match="^shell takes words that end in bash"):
+            BashTool(shell=shell)
+    for right in ("bash", *(["bash-5.2", "rbash", other + "-here", "sandbox"] if "bash" not in wrapper else [])):
+        BashTool(shell=(*wrapper, folder + right))
+        BashTool(shell=("sandbox", "--shell=/bin/bash", "--flag"))
+    file = Path("file")
+    file.touch()
+    for path in ("/proc/x", "/proc", "/sys/x/y", "/dev/null/x", "file", file / other, "x" * 300):
+        with pytest.raises(OSError, match="state_dir takes a folder .*%s" % re.escape(str(path))):
+            BashTool(state_dir=path)
+    for path in (other, "/no/such", "/proc/self/cwd/" + other, "."):
+        BashTool(state_dir=path)
+    assert os.listdir() == ["file"]
+
+
+limits = st.fixed_dictionaries({}, optional={"grace_s": st.floats(0, 99), "drain_idle_s": st.integers(0, 9)})
+
+
+@clause("026.13", saboteur=("Profile", "hash(self.name)", "id(self)"))
+@draws(10)
+@given(
+    st.sampled_from(list(PROFILES.values())),
+    limits,
+    st.dictionaries(st.sampled_from(["slow", "night"]), st.floats(1, 99)),
+)
+def test_req_bash_026_13_profiles_are_copied(profile, given_limits, more):
+    modes = {**profile.timeouts_s, **more}
+    row = dataclasses.replace(profile, timeouts_s=modes if more else profile.timeouts_s, **given_limits)
+    copies = [copy.copy(row), copy.deepcopy(row), *(pickle.loads(pickle.dumps(row, n)) for n in range(2, 6))]
+    copies.append(bash_tool.Profile(**dataclasses.asdict(row)))
+    assert {*copies, row} == {row} and json.dumps(dataclasses.asdict(row)["timeouts_s"]) == json.dumps(modes)
+    assert BashTool("/", profile=copies[-2]).definition() == BashTool("/", profile=row).definition()
+    for mapping in (profile.timeouts_s, profile.parameters, PROFILES):
+        for act in (lambda: mapping.update(default=1), mapping.clear, lambda: mapping.pop("default"), mapping.popitem):
+            with pytest.raises(TypeError, match="cannot be changed"):
+                act()
+        with pytest.raises(TypeError, match="cannot be changed"):
+            mapping["default"] = 1
+    with BashTool(profile=copies[3]) as tool:
+        assert tool.run("seq 2; exit 3").text == BashTool(profile=row).run("seq 2; exit 3").text
+
+
+@clause("026.14", saboteur=("Live.__deepcopy__", "return self", "return object.__new__(type(self))"))
+def test_req_bash_026_14_what_lives_is_itself():
+    with BashTool() as tool:
+        job = tool.job(background(tool, lasting("sleep 600")).pid)
+        agent = {"tools": [tool], "stop": Cancel(), "jobs": [job]}
+        for again in (copy.deepcopy(agent), copy.copy(agent)):
+            assert again == agent and again["tools"][0] is tool and copy.copy(tool) is tool
+        for one in (tool, agent["stop"], job):
+            for dump in (pickle.dumps, lambda one: pickle.dumps([one], 2)):
+                with pytest.raises(
+                    TypeError, match="^a (BashTool|Cancel|Job) cannot be pickled; make one in each process$"
+                ):
+                    dump(one)
+        assert copy.deepcopy(agent)["jobs"][0].kill()
+
+
+@clause("026.15", saboteur=("BashTool.__repr__", '" closed" if self.closed else ""', '""'))
+@given(st.sampled_from(list(PROFILES.values())), st.floats(0, 99))
+def test_req_bash_026_15_closed(profile, grace):
+    row = dataclasses.replace(profile, grace_s=grace, timeouts_s={"default": 7})
+    with BashTool("/", profile=row, env={"A": "secret"}) as tool:
+        assert tool.closed is False and repr(tool) == "<BashTool cwd='/' profile='%s'>" % profile.name
+    assert tool.closed is True and repr(tool).endswith(" closed>") and tool.run("ls").error == "closed"
+    said = repr(row)
+    assert said.startswith("<Profile name='%s', timeouts_s={'default': 7}, grace_s=%r" % (profile.name, grace))
+    assert all("%s=%r" % (name, getattr(row, name)) in said for name in row.truncation.limits)
+
+
+@clause("026.16", saboteur=("Confirm", "bool", "object"))
+def test_req_bash_026_16_types():
+    # Here as annotations; tests/integration/test_wheel.py has mypy read programs.
+    hints = {method: typing.get_type_hints(getattr(BashTool, method)) for method in ("__init__", "run", "definition")}
+    statuses = typing.get_args(typing.get_type_hints(bash_tool.Result)["status"])
+    assert list(statuses) == bash_tool.OUTPUT_SCHEMA["properties"]["status"]["enum"]
+    assert (
+        typing.get_type_hints(bash_tool.Job.status.fget)["return"] is typing.get_type_hints(bash_tool.Result)["status"]
+    )
+    assert list(typing.get_args(hints["run"]["mode"])) == list(MODES.timeouts_s)
+    tool = BashTool(carry=True)
+    assert all(tool.definition(style) for style in typing.get_args(hints["definition"]["style"]))
+    with pytest.raises(
+        ValueError,
+        match="^style must be one of %s, got"
+        % ", ".join(map('"{}"'.format, typing.get_args(hints["definition"]["style"]))),
+    ):
+        tool.definition("xml")
+    confirm = typing.get_args(hints["__init__"]["confirm"])
+    assert confirm == (typing.Callable[[str], bool], type(None))
+    (job,) = [node for node in ast.parse(SOURCE).body if getattr(node, "name", "") == "Job"]
+    waits = [ast.unparse(node.returns) for node in job.body if getattr(node, "name", "") == "wait"]
+    assert waits == ["bool", "str | None", "bool | str | None"]
+
+
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
 
 
@@ -5210,26 +5641,27 @@ def test_req_bash_026_11_bytes_as_they_were_written(out, err, name):
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_1_the_next_answer_tells(name):
     cases = [
-        ("echo out; sleep 1.2; echo 'last ]\"'; exit 3", "failed: exit status 3", 'last ]"'),
-        ("sleep 1.2", "completed", None),
-        ("sleep 1.2; kill -TERM $$", "ended by signal 15 (SIGTERM)", None),
-        ("sleep 1.2; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
-        ("echo lost; sleep 1.2; kill -9 $PPID; sleep 9", "error: lost", None),
+        ("echo out; {}; echo 'last ]\"'; exit 3", "failed: exit status 3", 'last ]"'),
+        ("{}", "completed", None),
+        ("{}; kill -TERM $$", "ended by signal 15 (SIGTERM)", None),
+        ("{}; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
+        ("echo lost; {}; kill -9 $PPID; sleep 9", "error: lost", None),
     ]
     ended = []
     with BashTool(profile=in_profile(name), on_job_end=ended.append) as tool:
         mode = {"mode": "background"} if name == "modes" else {}
         nexts = {"exit code": {"command": "false"}, "nonsense": {"nonsense": 1}, "": {"command": "true"}}
         for marks, next_call in (*nexts.items(), ("", {"command": "kill -9 $PPID"})):
-            with ThreadPoolExecutor(len(cases)) as pool:
-                started = list(pool.map(lambda case: tool.call({"command": case[0], **mode}), cases))
+            go = Path(unique())
+            started = at_once(lambda case: tool.call({"command": case[0].format(until(go)), **mode}), cases)
             assert not any(told_in(result.text) for result in started), started
-            assert len(tool.wait(timeout_s=20)) in (len(cases), 0)
+            go.touch()
+            tool.wait(timeout_s=20)
             assert eventually(lambda: len(ended) == len(cases))
             ended.clear()
             result = tool.call(next_call)
             told = told_in(result.text)
-            wanted = [(job.pid, how, command, last) for job, (command, how, last) in zip(started, cases)]
+            wanted = [(job.pid, how, text.format(until(go)), last) for job, (text, how, last) in zip(started, cases)]
             assert sorted(told) == sorted(wanted) and marks in result.text, (told, wanted, result.text)
             lines = result.text.splitlines()
             places = [n for n, line in enumerate(lines) if line.startswith("[background process")]
@@ -5245,13 +5677,15 @@ def test_req_bash_027_1_the_next_answer_tells(name):
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
         for verb in ("check_pid", "kill_pid"):
-            job = tool.run("echo x; sleep 0.7; exit 5" if verb == "check_pid" else lasting("sleep 600"))
+            job = tool.run("echo x; %s; exit 5" % until("go") if verb == "check_pid" else lasting("sleep 600"))
+            Path("go").touch()
             if verb == "check_pid":
                 assert tool.wait(timeout_s=20) and not told_in(tool.call({"check_pid": job.pid}).text)
             else:
                 assert tool.call({"kill_pid": job.pid}).status == "exited"
             assert tool.wait(timeout_s=20) == [] and told_in(tool.run("true").text) == []
-        assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
+        with long_look():
+            assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
 
 
 @clause("027.3", saboteur=("Job._monitor", "on_end is not None", "False"))
@@ -5266,10 +5700,12 @@ def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
         raise RuntimeError("of the host")
 
     with BashTool(on_job_end=ends) as tool:
-        started = [tool.run("sleep 0.4; echo %d; exit %d" % (n, n), mode="background") for n in range(3)]
+        ends = "; echo %d; exit %d"
+        started = [tool.run(until("go") + ends % (n, n), mode="background") for n in range(3)]
         pids = [result.pid for result in started]
-        # The first was over before the answer; what the second leaves is no job.
-        results = [tool.run("exit 1", mode="background"), tool.run("sleep 0.4 >/dev/null 2>&1 &")]
+        Path("go").touch()
+        with long_look():  # the first is over before the answer; what the second leaves is no job
+            results = [tool.run("exit 1", mode="background"), tool.run("sleep 0.4 >/dev/null 2>&1 &")]
         assert eventually(lambda: len(seen) == 3)
         note = lambda n: "failed: exit status: %d" % n if n else "completed"
         assert sorted(seen, key=lambda one: one[2]) == [
@@ -5287,12 +5723,16 @@ def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
 def test_req_bash_027_4_waiting_for_jobs():
     with BashTool(state_dir="state") as tool:
         with ThreadPoolExecutor(3) as pool:
-            started = list(pool.map(lambda s: tool.run("sleep %s" % s, mode="background"), (600, 1.0, 1.6)))
+            commands = NAP, until("go-1"), until("go-2")
+            started = list(pool.map(lambda command: tool.run(command, mode="background"), commands))
         jobs = [tool.job(result.pid) for result in started]
         begun = time.monotonic()
         assert tool.wait(timeout_s=0) == [] and tool.wait(jobs[:1], timeout_s=0.1) == []
-        assert tool.wait(jobs, any=True, timeout_s=20) == jobs[1:2] and tool.wait(jobs[1:], timeout_s=20) == jobs[1:]
-        assert time.monotonic() - begun < 10 and tool.wait(any=True, timeout_s=0.1) == []
+        threading.Timer(0.3, Path("go-1").touch).start()
+        assert tool.wait(jobs, any=True, timeout_s=PATIENCE_S) == jobs[1:2]
+        threading.Timer(0.3, Path("go-2").touch).start()
+        assert tool.wait(jobs[1:], timeout_s=PATIENCE_S) == jobs[1:]
+        assert time.monotonic() - begun < PATIENCE_S and tool.wait(any=True, timeout_s=0.1) == []
         others = BashTool(state_dir="state").jobs()  # the same jobs, of another tool: by their records
         assert {job.pid for job in tool.wait(others, any=True, timeout_s=20)} == {job.pid for job in jobs[1:]}
         threading.Timer(0.3, jobs[0].kill).start()
@@ -5307,7 +5747,10 @@ def test_req_bash_027_4_waiting_for_jobs():
     def whatever_they_do(commands, others, elsewhere):
         folder = tempfile.mkdtemp()
         with BashTool(state_dir=folder) as tool:
-            jobs = at_once(lambda known: background(tool, known.text), [*commands, *others])
+            go = Path(unique())
+            held = [known.held(go) for known in commands] + [known.text for known in others]
+            jobs = at_once(lambda command: background(tool, command), held)
+            threading.Timer(0.2, go.touch).start()
             ending, going = jobs[: len(commands)], jobs[len(commands) :]
             waiting = BashTool(state_dir=folder) if elsewhere else tool
             same = {job.pid: waiting.job(job.pid) for job in jobs}
@@ -5329,12 +5772,13 @@ def test_req_bash_027_4_waiting_for_jobs():
 @needs_proc
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
-        command = "echo first; printf 'half '; sleep 0.7; echo line; "
+        command = "echo first; printf 'half '; %s; echo line; " % until("later")
         command += "printf 'please wait ...\\r\\e[1mready\\e[0m on 80\\r\\n'; sleep 0.5; printf end"
         for job in (tool.job(tool.run(command, mode="background").pid), BashTool(state_dir="state").jobs()[-1]):
             if job.status == "running" and not Path("later").exists():
-                assert job.wait(0.1, until="half") is None and job.wait(20, until="half") == "half line"
-                Path("later").write_text("")
+                assert job.wait(0.1, until="half") is None
+                threading.Timer(0.3, Path("later").touch).start()
+                assert job.wait(20, until="half") == "half line"
             assert job.wait(20, until="first") == "first"
             assert job.wait(20, until=re.compile(r"^ready on (\d+)$")) == "ready on 80"
             assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
@@ -5353,7 +5797,9 @@ def test_req_bash_027_5_waiting_for_a_line():
         lines = known.merged.split("\n")
         wanted = [next((line for line in lines if text in line), None) for text in sought]
         with BashTool() as tool:
-            job = background(tool, known.text)
+            go = Path(unique())
+            job = background(tool, known.held(go))
+            threading.Timer(0.2, go.touch).start()
             patterns = [re.compile(re.escape(text)) if n % 2 else text for n, text in enumerate(sought)]
             found = at_once(lambda pattern: job.wait(20, until=pattern), patterns)
             assert found == wanted == [job.wait(0, until=text) for text in sought]
@@ -5380,10 +5826,11 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
         mode = {"mode": "background"} if name == "modes" else {}
         pids, told = [], []
         for n in range(8):
-            text = client.said("sleep %.2f; exit %d" % (0.5 + n % 4 / 4, n % 2), **mode)
+            text = client.said("%s; sleep %.2f; exit %d" % (until("go"), n % 4 / 4, n % 2), **mode)
             pids.append(int(re.search(r"<pid>(\d+)</pid>" if mode else r"\(pid (\d+)\)", text).group(1)))
             told += told_in(text)
-        for _ in range(60):
+        Path("go").touch()
+        for _ in range(200):
             if name == "modes":  # withdrawn: its answer is never sent
                 number = client.begin("sleep 0.2")
                 client.cancel(number)
@@ -5552,22 +5999,23 @@ def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
 
 
 @clause("028.6", saboteur=("Session.plan", "carries and is_plain", "carries"))
-@given(
-    st.sampled_from(
-        [{"mode": "background"}, {"cwd": "/etc"}, {"env": {"T_B_": "own"}}, {"cwd": "/etc", "env": {"PATH": "/bin"}}]
-    )
+@pytest.mark.parametrize(
+    "given",
+    [{"mode": "background"}, {"cwd": "/etc"}, {"env": {"T_B_": "own"}}, {"cwd": "/etc", "env": {"PATH": "/bin"}}],
 )
-@few
 def test_req_bash_028_6_what_leaves_the_state(given):
     with BashTool("/", carry=True) as tool:
         tool.run("cd /usr; export T_A_=1")
-        result = tool.run("echo $PWD $T_A_ $T_B_; cd /; export T_A_=2 T_B_=3", **given)
+        with long_look():
+            result = tool.run("echo $PWD $T_A_ $T_B_; cd /; export T_A_=2 T_B_=3", **given)
         shown = "%s 1%s\n" % (given.get("cwd", "/usr"), " own" if "T_B_" in given.get("env", ()) else "")
         assert shown in result.stdout
         assert tool.run("echo $PWD $T_A_ ${T_B_-none}").text == "/usr 1 none\n"
     with BashTool("/", profile="jobs", carry=True) as tool:
         tool.run("cd /usr")
-        kept = tool.run("cd /etc; sleep 0.5", timeout_s=0.1)
+        go = Path(unique()).absolute()
+        kept = tool.run("cd /etc; " + until(go), timeout_s=0.3)
+        go.touch()
         assert kept.status == "running" and tool.job(kept.pid).wait(20)
         assert tool.run("pwd").stdout == "/usr"
 
@@ -5773,7 +6221,7 @@ def test_req_bash_029_1_closing_leaves_nothing():
     assert len(set(pids)) == len(pids) >= 8 + 2 * count and all(map(alive, pids))
     begun = time.monotonic()
     tool.close()
-    assert not any(map(alive, pids)) and time.monotonic() - begun < 10
+    assert not any(map(alive, pids)) and time.monotonic() - begun < 30
     assert all(job.status == "cancelled" for job in jobs)
     assert notes_in(jobs[0].output_file) == ["\n\n[background process failed: cancelled]\n"]
     with Client("--ephemeral") as client:
@@ -5797,7 +6245,7 @@ def test_req_bash_029_2_a_killed_host_leaves_nothing(known):
     """
     os.chdir(tempfile.mkdtemp())
     pids = [int(word) for word in dying_host(program, known.text).split()]
-    assert len(pids) > len(known.leaves) and eventually(lambda: not any(map(alive, pids)), 1 + SLACK_S)
+    assert len(pids) > len(known.leaves) and eventually(lambda: not any(map(alive, pids)), 1 + slack_s())
 
 
 @clause("029.3", saboteur=("Session._run", "exchange.release()", "pass"))
@@ -5809,8 +6257,8 @@ def test_req_bash_029_3_a_long_conversation():
         warm_up()
         before = len(descriptors())
         with ThreadPoolExecutor(6) as pool:
-            assert all(result.leftovers for result in pool.map(tool.run, ["sleep 0.3 >/dev/null 2>&1 &"] * 30))
-            jobs = pool.map(lambda command: background(tool, command), ["sleep 0.4"] * 30)
+            assert all(result.leftovers for result in pool.map(tool.run, ["sleep 3 >/dev/null 2>&1 &"] * 30))
+            jobs = pool.map(lambda command: background(tool, command), ["sleep 3"] * 30)
             assert len({job.pid for job in jobs}) == 30
         assert eventually(lambda: tool.run(":").ok and len(descriptors()) <= before), (before, descriptors())
         assert all(map(alive, stays))

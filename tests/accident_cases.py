@@ -415,7 +415,7 @@ named = re.search("full output: (.*)]", result.text)
 honest = not named or open(named.group(1)).read() == whole
 say(result.status, result.exit_code, result.total_bytes == len(whole), result.stdout.endswith("100000\\n"),
     honest, result.text[-300:])
-said = tool.run("echo up; sleep 0.4; exit 3", mode="background")
+said = tool.run("echo up; sleep 2; exit 3", mode="background")
 say(said.status, said.text)
 say(tool.run("echo next; exit 3").text.rpartition("]\\n")[2])
 """
@@ -504,7 +504,7 @@ say(result.status, result.stdout, job.wait(5), job.status, job.exit_code)
 # test_row_26_a_directory_that_hangs
 HAS_A_DIRECTORY_THAT_HANGS = """
 tool, other = BashTool(sys.argv[1], profile=row(0.5, 0.2)), BashTool("/", profile=row(0.5, 0.2))
-say(tool.run("echo hi").text)
+say(tool.run("echo hi", timeout_s=20).text)
 hear()
 cancel, results = Cancel(), {}
 def call(name, **options):
@@ -517,9 +517,9 @@ for thread in threads: thread.start()
 time.sleep(0.2)
 cancel.cancel()
 begun = time.monotonic()
-say(other.run("echo next").text, time.monotonic() - begun)
+say(other.run("echo next", timeout_s=20).text, time.monotonic() - begun)
 for thread in threads: thread.join()
-say(results["limit"], results["cancel"], other.run("echo next").text)
+say(results["limit"], results["cancel"], other.run("echo next", timeout_s=20).text)
 threading.Thread(target=call, args=("left",), daemon=True).start()
 time.sleep(0.1)
 os._exit(0)
@@ -532,7 +532,7 @@ def check(tool, number, jobs, left):
     for command in ("echo hi", "echo no >&2; exit 3", "exec sh -c 'kill -9 $$'", "cat",
                     "echo partial; sleep %s & sleep %s" % (number, number), "seq 40000 | tail -n 1",
                     "printf '\\\\360\\\\237\\\\231\\\\202'"):
-        result = tool.run(command)
+        result = tool.run(command, timeout_s=1.0 if "partial" in command else None)
         said.append([result.status, result.exit_code, result.stdout])
     result = tool.run("sleep %s >/dev/null 2>&1 & echo left" % number)
     stop = re.search("; to stop: (kill -TERM -?[0-9]+)", result.text).group(1) if left else "pkill -f 'sleep %s'" % number

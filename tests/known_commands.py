@@ -39,6 +39,16 @@ class Known:
     last: str = ""  # what it writes to stdout when it receives TERM
     deaf: bool = False  # TERM does not end it
 
+    def held(self, file):
+        """Its text, with a pause that lasts until this file is there, however long a busy machine takes to make it."""
+        assert self.seconds and self.text.count("sleep %s" % self.seconds) == 1, self
+        return self.text.replace("sleep %s" % self.seconds, until(file))
+
+
+def until(file):
+    """In a command: waits for a file."""
+    return "until [ -e %s ]; do sleep 0.02; done" % file
+
 
 SNIPPETS = r"""
 echo hi

@@ -95,12 +95,14 @@ def one_or_more(places):
 @functools.lru_cache(maxsize=4)
 def spans(source):
     """Where the definitions of a name stand in the source, decorators left out: {"Class.method": [(begin, end)]}. Functions
-    and constants, also those of a class, are definitions too."""
+    and constants, also those of a class, are definitions too; the signatures of an overload are none."""
     begins = [0, *itertools.accumulate(map(len, source.splitlines(keepends=True)))]
     found = {}
 
     def look(body, around):
         for node in body:
+            if any(getattr(each, "id", "") == "overload" for each in getattr(node, "decorator_list", ())):
+                continue  # for those who check types: the definition itself follows
             for target in getattr(node, "targets", [getattr(node, "target", node)]):
                 name = around + getattr(target, "name", getattr(target, "id", ""))
                 found.setdefault(name, []).append((begins[node.lineno - 1], begins[node.end_lineno]))
@@ -208,7 +210,6 @@ ROOT = os.getuid() == 0
 PLAIN_PYTHON = next(  # an interpreter that any user may start
     (path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if os.access(path, os.X_OK)), sys.executable
 )
-SLACK_S = 1.5  # by which a machine that is busy may be late
 needs_root = pytest.mark.skipif(not ROOT, reason="takes root")
 IS_BLIND = WITHOUT in ("proc", "subreaper")
 needs_proc = pytest.mark.skipif(IS_BLIND, reason="SPEC.md, Fallbacks: a command is its process group then")
@@ -279,6 +280,11 @@ RUN = "%05d" % (os.getpid() % 100000)
 _numbers = itertools.count(1)
 
 
+def slack_s():
+    """By how many seconds a machine that is as busy as now may be late."""
+    return min(20.0, 1.5 + 1.5 * os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def unique():
     """A number that stands in no other run's command: six digits of this process, then a count."""
     return "1%06d%04d" % (os.getpid() % 1000000, next(_numbers))
@@ -333,6 +339,14 @@ def default_signals():
         signal.signal(number, signal.SIG_DFL)
 
 
+@contextlib.contextmanager
+def long_look():
+    """Within the block a command that ends by itself has ended when its start in the background is answered."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(bash_tool, "LOOK_S", 60.0)
+        yield
+
+
 def warm_up(module=bash_tool):
     """Fills the place for idle supervisors, each of which holds a descriptor of the host: how many of them there are
     after some calls is a matter of luck, but never more than now."""
@@ -384,6 +398,14 @@ def tiny(default=1.0, grace=0.4, profile=None, module=bash_tool, **changes):
 def made(cwd=None, default=1.0, grace=0.4, profile=None, **options):
     """A tool with tiny limits."""
     return BashTool(cwd, profile=tiny(default, grace, profile), **options)
+
+
+def nowhere_to_write(cwd=None, below="", **options):
+    """A tool whose folder for files can no longer be made: a file stands there, or where the folder above it should."""
+    place = Path(tempfile.mkdtemp(dir="."), "file")
+    tool = BashTool(cwd, state_dir=place / below, **options)
+    place.touch()
+    return tool
 
 
 def cancelled_after(seconds):
@@ -950,7 +972,9 @@ def notes_in(path):
 
 def news_in(result):
     """The notes of a result that tell of jobs that have ended."""
-    return [note for note in result.notes if re.match(r"background process \d+ (completed|failed|error)", note)]
+    return [
+        note for note in result.notes if re.match(r"background process \d+ (completed|failed|ended by|error)", note)
+    ]
 
 
 def without_news(result):
@@ -1067,8 +1091,8 @@ CHECKED = [
 def checks(wrap=(), python=(sys.executable,), first="", then="", jobs=True, left=True, **options):
     """The tool answers there as it does everywhere, and leaves nothing."""
     number = unique()
-    ending = "tool = BashTool(profile=row(0.6, 0.3))\nsay(check(tool, '%s', %r, %r))\nhear()\n" % (number, jobs, left)
+    ending = "tool = BashTool(profile=row(20, 0.3))\nsay(check(tool, '%s', %r, %r))\nhear()\n" % (number, jobs, left)
     with Host(CHECK + then + ending, wrap=wrap, python=python, prelude=first, **options) as host:
         said = host.hear()
         assert said == CHECKED[: None if jobs else -1], (said, host.complaints())
-        assert eventually(lambda: not running(number), SLACK_S)
+        assert eventually(lambda: not running(number), slack_s())

@@ -1,7 +1,7 @@
 """What happens to a shell tool in real life: a row for each of the 26 accidents that an engine has to hold.
 
 By behaviour alone: the public names, the command line, the server, processes and files. Each promise of time is given
-SLACK_S more, for a machine that is busy; what tells a promise from its breach is farther apart than that.
+`slack_s()` more, for a machine that is busy; what tells a promise from its breach is farther apart than that.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from tests.accident_cases import HAS_WORKERS, HOLDS, IS_AN_ORDINARY_USER, IS_FRO
 from tests.accident_cases import LOOPS, NEW_ROOT, NOTEBOOK, PACKED, PLAIN, PROMPTS, PYTHON, SCREENS, STUBBORN, TEXTS
 from tests.accident_cases import TOKENS, TREES
 from tests.processes import PATIENCE_S, alive, eventually, parent_of, running
-from tests.support import Client, Host, IMPORTABLE, MOUNTS, PID_NAMESPACE, PLAIN_PYTHON, Process, SLACK_S, TOOL
+from tests.support import Client, Host, IMPORTABLE, MOUNTS, PID_NAMESPACE, PLAIN_PYTHON, Process, TOOL, slack_s
 from tests.support import bash_tool, cgroup, checks, cli, content, hanging, made, needs, needs_root, refusing, resident
 from tests.support import side_by_side, started, stop_in, unique, unshared, with_each_face
 
@@ -51,7 +51,7 @@ def test_row_01_all_that_descends_is_gone():
         assert (result.status, result.exit_code, result.is_error) == ("timed_out", None, True)
         assert result.text.startswith("[command timed out after 1s]\n") and 'mode="slow"' in result.text
         assert "\npartial\n" in result.text and result.stdout.startswith("partial\n")
-        assert 1.0 <= result.duration_s < 1.0 + 0.5 * deaf + SLACK_S, result.duration_s
+        assert 1.0 <= result.duration_s < 1.0 + 0.5 * deaf + slack_s(), result.duration_s
         assert not tool.jobs()
 
     side_by_side(act, [*TREES, *DEAF], workers=14)
@@ -106,7 +106,7 @@ def test_row_02_is_answered_and_the_named_kill_ends_it():
         assert (result.status, result.exit_code) == ("exited", 3 if case == "a failure" else 0)
         assert "answer\n" in result.stdout
         limit = 0.2 * ("fork" in case) + 1.5 * ("curl" in case) + 1.0
-        assert result.duration_s < limit + SLACK_S, result.duration_s
+        assert result.duration_s < limit + slack_s(), result.duration_s
         assert "[still running: pid " in result.text
         assert any(re.search(r"\bpid %d\b" % pid, result.text) for pid in running(number)), result.text
         tool.run(stop_in(result.text))
@@ -133,8 +133,9 @@ def test_row_02_the_output_of_what_is_left_goes_on():
 def test_row_02_what_is_just_ending_is_not_named():
     """A process that is gone a moment after its shell is no leftover, and costs no second."""
     with made() as tool:
-        assert tool.run("(exec 1>&- 2>&-; sleep 0.02) & echo quick").text == "quick\n"
-        assert tool.run("echo piped > >(sleep 0.1; cat)").text == "piped\n"
+        # Again where a busy machine takes longer for the sleep than the tool waits.
+        assert eventually(lambda: tool.run("(exec 1>&- 2>&-; sleep 0.02) & echo quick").text == "quick\n")
+        assert eventually(lambda: tool.run("echo piped > >(sleep 0.1; cat)").text == "piped\n")
 
 
 def test_row_02_leftovers_are_no_job(tmp_path):
@@ -175,8 +176,12 @@ def test_row_03_fails_at_once(tmp_path):
 
     def act(ask):
         for command, code in [("echo no such thing >&2; exit 3", "3"), ("echo no such thing; kill -9 $$", r"137\b.*")]:
-            text = ask(command, mode="background")
-            assert re.match(r"\[command failed: exit code %s" % code, text), text
+            failed = r"\[command failed: exit code %s" % code
+            texts = []  # a busy machine may take longer than the look
+            assert eventually(lambda: re.match(failed, texts.append(ask(command, mode="background")) or texts[-1])), (
+                texts
+            )
+            text = texts[-1]
             assert "no such thing" in text and "<pid>" in text
             path = Path(re.search("<output_file>(.*)</output_file>", text).group(1))
             assert path.read_text().startswith("no such thing\n\n\n[background process failed: ")
@@ -221,8 +226,10 @@ def test_row_03_programs_hear_of_the_end_once(tmp_path):
     """`on_job_end`, `wait` and `until`, once for each job."""
     ended = []
     with made(on_job_end=ended.append, state_dir=tmp_path / "state") as tool:
-        pids = [tool.run("sleep 0.5; echo ready; exit %d" % code, mode="background").pid for code in (0, 7)]
+        late = "until [ -e go ]; do sleep 0.02; done; echo ready; exit %d"
+        pids = [tool.run(late % code, mode="background").pid for code in (0, 7)]
         jobs = [tool.job(pid) for pid in pids]
+        Path("go").touch()
         assert jobs[0].wait(PATIENCE_S, until="ready") and len(tool.wait(jobs, timeout_s=PATIENCE_S)) == 2
         assert sorted(job.exit_code for job in jobs) == [0, 7]
         assert eventually(lambda: len(ended) == 2) and {job.pid for job in ended} == set(pids)
@@ -450,7 +457,7 @@ def lives_and_is_found(job, pid, place, listed):
 
 def gone_with_its_host(number, since):
     """The foreground command is gone a second after this moment."""
-    gone = eventually(lambda: not running(number), since + 1.0 + SLACK_S - time.monotonic())
+    gone = eventually(lambda: not running(number), since + 1.0 + slack_s() - time.monotonic())
     assert gone, "left running: %s" % running(number)
 
 
@@ -566,7 +573,7 @@ def test_row_09_ctrl_c_in_a_notebook():
         for number in numbers:
             assert host.hear() == "ready" and eventually(lambda: running(number, 2))
             host.process.send_signal(signal.SIGINT)
-            assert host.hear(1.0 + SLACK_S) == ["interrupted", "next\n"] and not running(number)
+            assert host.hear(1.0 + slack_s()) == ["interrupted", "next\n"] and not running(number)
         assert host.ended() == 0
 
 
@@ -703,7 +710,7 @@ def test_row_13_free_when_the_host_has_ended():
             with contextlib.suppress(OSError):
                 return claim()
 
-        return eventually(tried, 1.0 + SLACK_S)
+        return eventually(tried, 1.0 + slack_s())
 
     def act(way):
         job, lock = unique(), Path("lock-" + unique())
@@ -788,7 +795,7 @@ def test_row_15_one_kill_takes_all(tmp_path):
             else:
                 assert "[command failed" not in tool.run(way.format(pid=job.pid)).text
                 assert job.wait(1.0 + PATIENCE_S)
-            assert eventually(lambda: not running(number), 1.0 + SLACK_S), running(number)
+            assert eventually(lambda: not running(number), 1.0 + slack_s()), running(number)
             assert job.status == "exited" and job.exit_code in (143, 137)
 
     side_by_side(act, [(tree, way) for tree in GROWING for way in KILLS if tree != "npm" or way == "kill {pid}"])
@@ -875,7 +882,7 @@ def test_row_17_a_task_that_is_cancelled():
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        deadline = time.monotonic() + SLACK_S
+        deadline = time.monotonic() + slack_s()
         while running(number) and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
         return running(number), (await kept).text
@@ -913,8 +920,8 @@ def test_row_18_an_exception_of_on_output():
             begun = time.monotonic()
             with pytest.raises(problem, match="first"):
                 tool.run("echo first; (setsid sleep %s &); sleep %s" % (number, number), on_output=fail)
-            assert time.monotonic() - begun < 1.0 + SLACK_S
-            assert eventually(lambda: not running(number), SLACK_S), problem
+            assert time.monotonic() - begun < 1.0 + slack_s()
+            assert eventually(lambda: not running(number), slack_s()), problem
             assert tool.run("echo next").text == "next\n"
 
 
@@ -925,7 +932,7 @@ def test_row_18_after_an_exception_half_a_second_of_grace():
     def fail(text):
         raise Problem(text)
 
-    rescue = threading.Timer(2.6, lambda: (cancel.cancel(), cancel.cancel()))
+    rescue = threading.Timer(40, lambda: (cancel.cancel(), cancel.cancel()))
     rescue.daemon = True
     rescue.start()
     with made(default=60, grace=60) as tool:
@@ -933,7 +940,7 @@ def test_row_18_after_an_exception_half_a_second_of_grace():
         with pytest.raises(Problem):
             command = "trap '' TERM; (setsid sleep %s &); sleep 0.1; echo up; sleep %s" % (number, number)
             tool.run(command, on_output=fail, cancel=cancel)
-        assert time.monotonic() - begun < 0.1 + 0.5 + SLACK_S and not running(number)
+        assert time.monotonic() - begun < 0.1 + 0.5 + slack_s() and not running(number)
         assert tool.run("echo next").text == "next\n"
 
 
@@ -943,7 +950,7 @@ def test_row_18_an_alarm_in_the_main_thread():
     with Host(HAS_AN_ALARM, "=" + number) as host:
         assert host.hear() == "quiet\n"
         assert host.hear() == ["late", "next\n"]
-        assert eventually(lambda: not running(number), SLACK_S)
+        assert eventually(lambda: not running(number), slack_s())
 
 
 def test_row_18_a_broken_pipe():
@@ -955,7 +962,7 @@ def test_row_18_a_broken_pipe():
         words = ["bash", "-c", script, "x", sys.executable, TOOL]
         done = subprocess.run(words, capture_output=True, timeout=PATIENCE_S)
         assert done.stdout == b"1\nended\n", done
-        assert eventually(lambda: not running(number), SLACK_S)
+        assert eventually(lambda: not running(number), slack_s())
 
     live = "--follow --timeout 0.7 'echo 1; bash -c \"while echo 2; do sleep 0.02; done\" {n}'"
     side_by_side(act, ["'seq 20000; : {n}'", live, "--follow 'echo 1; sleep 0.3; seq 100000; : {n}'"])
@@ -1162,7 +1169,7 @@ def test_row_22_a_fork_bomb_under_a_limit():
         number = unique()
         bomb = "echo $$ >%s/cgroup.procs; bomb() { bomb & bomb; sleep %s; }; bomb 2>/dev/null; wait; sleep %s"
         result = tool.run(bomb % (folder, number, number))
-        assert result.status == "timed_out" and result.duration_s < 1.5 + 5 + SLACK_S
+        assert result.status == "timed_out" and result.duration_s < 1.5 + 5 + slack_s()
         assert eventually(lambda: not (folder / "cgroup.procs").read_text())
         assert tool.run("echo next").text == "next\n"
 
@@ -1252,7 +1259,7 @@ def test_row_23_a_process_of_another_user():
         with Host(IS_AN_ORDINARY_USER, "%s+%s" % (folder / "mighty", number), wrap=wrap, env=env, cwd="/") as host:
             status, code, took, text = host.hear()
             left = running(number)
-            assert left and (status, code) == ("timed_out", None) and took < 0.8 + 0.3 + 5 + SLACK_S
+            assert left and (status, code) == ("timed_out", None) and took < 0.8 + 0.3 + 5 + slack_s()
             assert "could not be killed" in text and any(str(pid) in text for pid in left), text
             assert host.hear() == "next\n"
     finally:
@@ -1331,7 +1338,7 @@ def test_row_24_ctrl_c_of_a_terminal_client():
             assert eventually(lambda: all(running(n, 2) for n in numbers))
             client.process.send_signal(signal.SIGINT)
             for number in ids:
-                assert client.text(number, 2 + SLACK_S).startswith("[command cancelled]\nbegun")
+                assert client.text(number, 2 + slack_s()).startswith("[command cancelled]\nbegun")
             assert not any(running(n) for n in numbers) and client.shown("echo next") == "next\n"
         assert client.end() == 0
 
@@ -1349,7 +1356,7 @@ def test_row_25_what_detaches_or_traces():
         command, says = (text.format(n=number) for text in ELSEWHERE[case])
         result = made(default=2.0, grace=0.5).run("export TMUX_TMPDIR=/tmp\n%s; sleep %s" % (command, number))
         assert result.status == "timed_out" and says in result.text, result.text
-        assert not running(number) and result.duration_s < 2.5 + SLACK_S
+        assert not running(number) and result.duration_s < 2.5 + slack_s()
 
     side_by_side(act, ELSEWHERE, workers=10)
 
@@ -1410,7 +1417,7 @@ def test_row_26_the_status_is_unknown():
                 result = made(profile=profile, default=20).run(command.format(n=number))
                 assert (result.status, result.error, result.exit_code) == ("failed", "status_unknown", None)
                 assert result.is_error and result.duration_s < 5
-                assert eventually(lambda: not running(number), 1 + SLACK_S), running(number)
+                assert eventually(lambda: not running(number), 1 + slack_s()), running(number)
                 assert tool.run("echo next").text == "next\n"
     with Client(started=True) as client:
         number = client.begin("kill -9 $PPID; sleep 9")
@@ -1426,7 +1433,7 @@ def test_row_26_a_job_whose_supervisor_was_killed_is_lost(tmp_path):
         assert job.wait(PATIENCE_S, until="up") and eventually(lambda: running(number, 2))
         os.kill(parent_of(job.pid), signal.SIGKILL)
         assert job.wait(PATIENCE_S) and job.status == "lost" and job.exit_code is None
-        assert eventually(lambda: not running(number), 1 + SLACK_S), running(number)
+        assert eventually(lambda: not running(number), 1 + slack_s()), running(number)
         assert Path(job.output_file).read_text() == "up\n" and job.kill() is False
         text = tool.run("echo next").text
         assert "lost" in text and text.endswith("next\n") and "completed" not in text
@@ -1445,9 +1452,9 @@ def test_row_26_a_directory_that_hangs(tmp_path):
         with hanging(folder):
             host.tell()
             text, took = host.hear()
-            assert text == "next\n" and took < SLACK_S
-            *hung, text = host.hear(0.5 + 0.2 + 5 + 2 + 2 * SLACK_S)
+            assert text == "next\n" and took < slack_s()
+            *hung, text = host.hear(0.5 + 0.2 + 5 + 2 + 2 * slack_s())
             for status, code, ran, took in hung:
                 assert status in ("timed_out", "cancelled", "failed") and code is None and not ran
-                assert took < 0.5 + 0.2 + 5 + 2 + SLACK_S
+                assert took < 0.5 + 0.2 + 5 + 2 + slack_s()
             assert text == "next\n" and host.ended(5) == 0

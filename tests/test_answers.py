@@ -7,6 +7,7 @@ import re
 import resource
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -32,10 +33,11 @@ def test_what_a_check_must_not_do():
     with BashTool(profile=keeping()) as tool:
         result = tool.run(
             lasting(
-                "printf 'a\\342\\202'; sleep 1.6; printf '\\254\\033[3'; sleep 0.6; printf '1mred\\r'; sleep 0.6; printf '\\nend\\n'; sleep 600"
+                "printf 'a\\342\\202'; until [ -e go ]; do sleep 0.02; done; printf '\\254\\033[3'; sleep 0.6; printf '1mred\\r'; sleep 0.6; printf '\\nend\\n'; sleep 600"
             )
         )
         told, job = "", tool.job(result.pid)
+        Path("go").touch()
 
         def check():
             nonlocal told
@@ -45,8 +47,9 @@ def test_what_a_check_must_not_do():
 
         assert eventually(check, 15) and told.replace("|", "") in ("€red\nend", "€redend"), told
         job.kill()
-        result = tool.run(lasting("sleep 1.2; yes hello | head -c 40000000; sleep 600"))
+        result = tool.run(lasting("until [ -e on ]; do sleep 0.02; done; yes hello | head -c 40000000; sleep 600"))
         job = tool.job(result.pid)
+        Path("on").touch()
         assert eventually(lambda: os.path.getsize(job.output_file) >= 40000000, 20)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         answer = tool.call({"check_pid": result.pid})
@@ -97,7 +100,7 @@ def test_what_every_profile_promises(name, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", "hunter2hunter2")
     row = PROFILES[name]
     killing = dataclasses.replace(
-        row, timeouts_s=dict(row.timeouts_s, default=1.0), grace_s=0.3, on_timeout=bash_tool.OnTimeout.KILL
+        row, timeouts_s=dict(row.timeouts_s, default=20), grace_s=0.3, on_timeout=bash_tool.OnTimeout.KILL
     )
     with BashTool(profile=killing, deny="forbidden") as tool:
         result = tool.run("(: </dev/tty) 2>&1; cat; env | grep -c hunter2; exit 0")
@@ -105,7 +108,8 @@ def test_what_every_profile_promises(name, monkeypatch):
         assert result.status == "exited"
         assert result.total_bytes == len(result.stdout.encode()) + (name == "jobs")  # a section loses its last newline
         result = tool.run(
-            lasting("echo partial; echo $$ > me; setsid sleep 600 & trap '' TERM; while :; do sleep 0.1; done")
+            lasting("echo partial; echo $$ > me; setsid sleep 600 & trap '' TERM; while :; do sleep 0.1; done"),
+            timeout_s=1.0,
         )
         assert (result.status, result.exit_code, result.is_error) == ("timed_out", None, True)
         assert result.stdout.strip() == "partial"

@@ -162,9 +162,9 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     """The wait for the output after the exit counts in the moment at which the host gives a supervisor up."""
     monkeypatch.setattr(bash_tool, "UNKILLABLE_S", 0.1)  # of the host: its supervisors have their own
     monkeypatch.setattr(bash_tool, "HOST_SLACK_S", 0.1)
-    profile = dataclasses.replace(MODES, timeouts_s={"default": 0.3}, grace_s=0.1, drain_idle_s=3.0, drain_total_s=3.0)
+    profile = dataclasses.replace(MODES, timeouts_s={"default": 1.0}, grace_s=0.1, drain_idle_s=4.0, drain_total_s=4.0)
     with BashTool(profile=profile) as tool:
-        result = tool.run("sleep 1.5 & echo hi; exit 3")
+        result = tool.run("sleep 2.5 & echo hi; exit 3")
     assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
 
 
@@ -176,7 +176,8 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
 def test_the_seconds_of_a_job_go_on_at_its_end():
     """A kept command has run since its shell began: while it runs, and then."""
     with BashTool(profile=keeping(0.5)) as tool:
-        kept = tool.job(tool.run("sleep 1").pid)
+        kept = tool.job(tool.run("until [ -e go ]; do sleep 0.02; done; sleep 0.5").pid)
+        Path("go").touch()
         assert kept.duration_s >= 0.5 and kept.wait(20) and kept.duration_s >= 1
 
 
@@ -245,10 +246,11 @@ def test_a_cancel_after_the_answer_ends_no_leftover():
     token = Cancel()
     with BashTool(state_dir="state") as tool:
         with ThreadPoolExecutor(1) as pool:
-            start = lasting("echo hi; sleep 0.2; (setsid sleep 600.125 >/dev/null 2>&1 & echo $! > left); exit 3")
+            start = lasting("echo hi; echo $$ > shell; (setsid sleep 600.125 >/dev/null 2>&1 & echo $! > left); exit 3")
             answer = pool.submit(tool.run, start, cancel=token, on_output=slow)
             left = number_in("left")
-            time.sleep(0.8)  # the shell has ended, and its leftover was seen
+            assert eventually(lambda: not alive(number_in("shell")))
+            time.sleep(0.8)  # and its leftover was seen
             token.cancel()
             told.set()
             result = answer.result(20)

@@ -1,5 +1,6 @@
 """docs/recipes.md: every block runs. Here run those that need Python and bash alone, in tests/integration the others."""
 
+import asyncio
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import pytest
 
 from tests.processes import eventually, running
 from tests.spec import HERE
-from tests.support import RECIPES, TOOL, needs_proc, needs_root, recipes, unique
+from tests.support import BashTool, RECIPES, TOOL, needs_proc, needs_root, recipes, unique
 from tests.test_spec import converse_as
 
 pytestmark = needs_proc
@@ -23,7 +24,16 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs setsid, setpri
 PAGE = RECIPES.read_text(encoding="utf-8")
 PYTHON = re.findall(r"(?ms)^```python\n(.*?)^```", PAGE)
 # What `make integration` and `make ray` run: each of these words stands in one block of Python.
-ELSEWHERE = ("client.messages", "client.responses", "client.chat", "anthropic-native", "bwrap", "import ray\n")
+ELSEWHERE = (
+    "client.messages",
+    "client.responses",
+    "client.chat",
+    "anthropic-native",
+    "bwrap",
+    "import ray\n",
+    "sandboxenv(",
+    "deepagents",
+)
 SHELL = {  # the sections with shell recipes, and what runs them
     "Around each call": "test_log_of_the_command_line",
     "A program that must be talked to": "test_interop_commands_that_ask_nothing",
@@ -96,6 +106,28 @@ def test_an_interrupted_evaluation_keeps_results_and_leaves_nothing(way, end, tm
     assert not running(seconds) and said.rstrip().endswith(b"KeyboardInterrupt")
     lines = [json.loads(line) for line in results.read_text().splitlines()]
     assert 20 <= len(lines) < 60 and all(line["output"] == line["id"] + "\n" for line in lines)
+
+
+def test_a_call_from_asyncio_and_live_output(tmp_path, monkeypatch):
+    """A cancelled task, and a loop that is left, end the command; a mistake is raised; the pieces come while it runs."""
+    monkeypatch.chdir(tmp_path)
+    program, seconds = block("asyncio.shield"), unique()
+    assert len([line for line in program.splitlines() if line]) <= 12
+    names = {**names_of("asyncio.shield"), **names_of("def live(")}
+    command = "echo begun | tee begun; sleep %s" % seconds
+
+    async def limited():
+        await asyncio.wait_for(names["run"](BashTool(), command), 1)
+
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(limited())
+    assert not running(seconds) and os.path.exists("begun")
+    pieces = names["live"](BashTool(), command)
+    assert next(pieces) == "begun\n" and running(seconds)
+    pieces.close()
+    assert not running(seconds)
+    with pytest.raises(ValueError, match="mode"):
+        list(names["live"](BashTool(), ":", mode="none"))
 
 
 def test_log_of_python(tmp_path, monkeypatch):

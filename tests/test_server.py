@@ -16,6 +16,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from tests.processes import CHANGED, alive, eventually, number_in
+from tests.support import nowhere_to_write
 from tests.support import BashTool, Client, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, compiled_script
 from tests.support import fault, forked_program, in_host, keeping, lasting, lives_in, needs_proc, record_beside, request
 from tests.support import stop_in, supervisor_of, tiny, variant_module, with_supervisors_that
@@ -118,8 +119,8 @@ def test_what_is_said_of_a_job():
         ).notes
         assert lasting(' "sh -c echo > begun; sleep 600; : toX"') in note
         os.system(stop_in(note))
-        other = background(tool, lasting("env -i setsid sleep 600.25 & echo $! > left; sleep 0.8"))
-        assert other.wait(10) and other.status == "exited"
+        other = background(tool, lasting("env -i setsid sleep 600.25 & echo $! > left; sleep 2"))
+        assert other.wait(20) and other.status == "exited"
         assert alive(number_in("left")) and other.kill() and not alive(number_in("left"))
         failed = BashTool(shell="no-such-shell")
         assert (
@@ -137,10 +138,10 @@ def test_what_is_said_of_a_job():
 def test_files_that_are_not_to_be_had():
     """What could not be saved says why; where no scratch folder can be made a command whose directory is gone is not
     run."""
-    with BashTool(state_dir="/proc/none") as tool:
-        assert tool.run("seq 100000").text.endswith("\n[full output was not saved: No such file or directory]\n")
+    with nowhere_to_write(below="folder") as tool:
+        assert tool.run("seq 100000").text.endswith("\n[full output was not saved: Not a directory]\n")
     os.mkdir("gone")
-    with BashTool("gone", state_dir="/proc/none") as tool:
+    with nowhere_to_write("gone") as tool:
         os.rmdir("gone")
         result = tool.run("touch made")
         assert (result.status, result.error) == ("failed", "cwd_missing"), result

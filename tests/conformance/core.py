@@ -78,6 +78,9 @@ def begins_as_a_plain_shell_does(q):
         wire.call(command)  # what one of them makes the server change would be seen below
     q.folder.mkdir()
     q.says("ls /proc/$$/fd", "0\n1\n2\n", wire=wire)
+    blocks = "for fd in 0 1 2; do sed -n 's/^flags:[^0-9]*//p' /proc/$$/fdinfo/$fd; done"
+    flags = [int(word, 8) & os.O_NONBLOCK for word in wire.call(blocks).text.split()]
+    q.equal(flags, [0, 0, 0], "O_NONBLOCK of the descriptors 0 to 2:")
     number = wire.begin("echo $$ > shell; exec sleep 600", "shell", mode="slow")
     proc = Path("/proc/%d" % q.number("shell"))
     eventually(lambda: (proc / "comm").read_text() == "sleep\n", patience(None))
@@ -125,7 +128,7 @@ def cuts_the_middle(q):
 
 @asks("001.3")
 def renders_as_one_what_it_kept_whole(q):
-    text = q.run("head -c 100000 /dev/zero | tr '\\0' '\\377'; printf '\\rhere'").text
+    text = q.run("head -c 100000 /dev/zero | tr '\\0' '\\377'; printf '\\033[Ghere'").text
     q.match(
         r"\[output truncated in middle: [^\n]*\]\nhere\ufffd{1364}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]\n", text
     )
@@ -133,9 +136,9 @@ def renders_as_one_what_it_kept_whole(q):
 
 @asks("001.3")
 def leaves_out_halves_of_a_character(q):
-    """4.7, at the inner edges of what is kept: the first part ends with some bytes of what stands there. NULs show
-    nothing, so the edges are shown."""
-    zeros, euro = "; head -c %d /dev/zero; ", b"\xe2\x82\xac"
+    """4.7, at the inner edges of what is kept: the first part ends with some bytes of what stands there. U+0001
+    shows nothing, so the edges are shown."""
+    blanks, euro = "; head -c %d /dev/zero | tr '\\0' '\\1'; ", b"\xe2\x82\xac"
     for kept, first, last, shown in (
         (1, euro, euro, "a\n\n[snip]\n\nb\n"),
         (2, euro, euro, "a\n\n[snip]\n\nb\n"),
@@ -143,8 +146,8 @@ def leaves_out_halves_of_a_character(q):
         (2, b"\xe0\x80", euro, "a\ufffd\ufffd\n\n[snip]\n\nb\n"),  # these begin no valid character
         (2, b"\xf4\x90\x80\x80", euro, "a\ufffd\ufffd\n\n[snip]\n\nb\n"),
     ):
-        begin = "printf a" + zeros % (65535 - kept) + printf(first) + zeros % 9 + printf(last)
-        text = q.run(begin + zeros % (65535 - len(last)) + "echo b").text
+        begin = "printf a" + blanks % (65535 - kept) + printf(first) + blanks % 9 + printf(last)
+        text = q.run(begin + blanks % (65535 - len(last)) + "echo b").text
         q.match(r"\[output truncated in middle: got 128\.0KB, max is 128KB\]\n%s\[full .*\]\n" % re.escape(shown), text)
 
 
@@ -170,6 +173,14 @@ def each_shell_is_fresh(q):
     asks = "echo ${LEFT-unset} ${other-unset}; type f >/dev/null 2>&1 || echo none; case $- in *f*) echo f;; esac; "
     text = "unset unset\nnone\n%s\n1\n" % umask
     q.says(asks + "[ \"$PWD\" != / ] && umask; [ $(ulimit -n) = 77 ]; echo $?", text)
+
+
+@asks("001.8")
+def takes_a_mebibyte_at_once(q):
+    writes = "import os; os.set_blocking(1, False); open('n', 'w').write(str(os.write(1, bytes(%d))))"
+    for size in (131073, 1000000, 1048576):
+        q.run('python3 -c "%s"' % (writes % size))
+        q.equal((q.folder / "n").read_text(), str(size), "the bytes that a write took:")
 
 
 @asks("002.1")
@@ -236,6 +247,33 @@ def silence_is_told_once(q):
     number = q.wire.begin("echo > begun; sleep 600", "begun", mode="slow")
     q.wire.signal(signal.SIGINT)
     q.equal(q.wire.finish(number).text, "[command cancelled]\n")
+
+
+@asks("002.9")
+def what_handles_int_prints_what_it_held(q):
+    wire, first = q.server(timeouts={"slow": 3}), "[command timed out after 3s]\n"
+    held = """python3 -c 'import time; print("held back"); time.sleep(600)' 2>/dev/null"""
+    for around in ("%s", "timeout 500 %s", "(%s; echo never) | tail -n 3"):
+        q.says(around % held, first + "held back\n", True, wire=wire, mode="slow")
+    asks = """python3 -c 'import time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: print("asked")'"""
+    number = q.wire.begin("echo > begun; " + asks, "begun", mode="slow")
+    time.sleep(1)  # until it has begun to sleep
+    q.wire.signal(signal.SIGINT)
+    q.equal(q.wire.finish(number).text, "[command cancelled]\nasked\n")
+
+
+@asks("002.10")
+def a_filter_prints_at_the_end_of_its_input(q):
+    wire, first = q.server(timeouts={"slow": 1}), "[command timed out after 1s]\n"
+    for filters, text in (
+        ("sort", "a\nb\n"),
+        ("tail -n 1", "a\n"),
+        ("grep b | wc -l", "1\n"),
+        ("tee f | sort", "a\nb\n"),
+    ):
+        q.says("(echo b; echo a; sleep 600) | " + filters, first + text, True, wire=wire, mode="slow")
+    wire.call("touch a b; (echo a; printf b; sleep 600) | xargs rm", mode="slow")
+    q.that((q.folder / "a").exists(), "xargs that acts on no half of a list", "a is gone")
 
 
 NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH
@@ -461,6 +499,24 @@ def kill_comes_after_fifteen_seconds(q):
     q.says("trap '' TERM; echo deaf; while :; do sleep 0.1; done", timed_out(q, "1s") + "deaf\n", True, wire=wire)
 
 
+@asks("004.13")
+def no_later_line_runs(q):
+    wire, first = q.server(timeouts={"slow": 1.5}), "[command timed out after 1.5s]\n"
+    ends = """python3 -c 'import sys, time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: sys.exit(0)'"""
+    for line in ("sleep 600", ends, "for i in 1 2; do sleep 600 </dev/null; touch later; done"):
+        (q.folder / "s.sh").write_text("#!/bin/bash\necho on\n%s\ntouch later\n" % line)
+        (q.folder / "s.sh").chmod(0o755)
+        (q.folder / "Makefile").write_text("all:\n\t@-./s.sh\n\ttouch later\n")
+        for around in (
+            "./s.sh || true; touch later",
+            "timeout 500 ./s.sh; touch later",
+            "cat s.sh | bash",
+            "make 2>&1 | head -n 1",
+        ):
+            q.says(around, first + "on\n", True, wire=wire, mode="slow")
+            q.that(not (q.folder / "later").exists(), "no later line", "%s, below %s" % (line, around))
+
+
 @asks("004.7")
 def a_normal_end_kills_nothing(q):
     q.run("nohup sleep 600 &>/dev/null & echo $! > a; setsid sleep 600 & echo $! > b; (sleep 600 &) & echo on; exit 3")
@@ -632,9 +688,9 @@ def admits(schema, value):
 def admits_what_the_schema_admits(q):
     cases = [{}, {"Command": "echo a"}, {"command": "echo a", "cwd": "/"}]
     cases += [{"command": value} for value in ("echo a", "", 1, 1.0, True, ["a"], {"a": 1})]
-    modes = ("default", "slow", "Default", "", "fast", 1, True, ["slow"], {})
+    modes = ("default", "slow", "Default", "fast", 1, True, ["slow"], {})
     cases += [{"command": "echo a", "mode": mode} for mode in modes]
-    times = (0, 1.5, "5", True, -1, 86400001, 60000, 60000.0, 6e4)
+    times = (0, 1.5, "5.0", True, -1, 86400001, 60000, 60000.0, 6e4)
     timed = [{"command": "echo a", "timeout": value} for value in times]
     for row in ("modes", *q.rows):
         wire = q.server(profile=row)
@@ -675,6 +731,37 @@ def understands_other_tools(q):
         q.that("<pid>" in reply.text and not reply.is_error, "a background command", reply.text)
         time.sleep(1.5)
         q.alive("job")
+
+
+@asks("006.13")
+def takes_near_misses(q):
+    wire, late = q.wire, "[command timed out after 1s]\n[for longer commands"
+    q.that(wire.given({"command": "sleep 600", "timeout": "01000", "mode": ""}).text.startswith(late), late, "another")
+    for key in ("run_in_background", "mode", "timeout"):
+        near = {"run_in_background": "false", "mode": "", "timeout": "20000"}[key]
+        q.equal(wire.given({"command": "echo 7", key: near}).text, "7\n", "with %s %r:" % (key, near))
+    if "jobs" in q.judge.levels:
+        reply = wire.given({"command": "echo $$ > job; sleep 600", "run_in_background": "true", "mode": ""})
+        q.that("<pid>" in reply.text and not reply.is_error, "a background command", reply.text)
+        q.alive("job")
+    q.refused(
+        {"command": "ls", "timeout": "999"},
+        'invalid arguments: "timeout" must be from 1000 to 900000 milliseconds, got 999',
+    )
+    for wrong in ("+5000", " 5000", "5e3", "5000.0", "", "5000\n", "\u0665000", "1" * 16):
+        q.refused({"command": "ls", "timeout": wrong}, 'invalid arguments: "timeout" must be an integer, got string')
+    for wrong in ("True", "yes", "", "1", "false "):
+        said = 'invalid arguments: "run_in_background" must be a boolean, got string'
+        q.refused({"command": "ls", "run_in_background": wrong}, said)
+    for row in set(q.rows) & {"jobs"}:
+        jobs = q.server(profile=row)
+        reply = jobs.given({"command": "echo 7", "check_pid": 0, "kill_pid": "0", "timeout": "5000"})
+        q.that(
+            "\n7\n" in reply.text and not reply.is_error,
+            "the command of a call whose process numbers are 0",
+            reply.text,
+        )
+        q.that("the pid 4711;" in jobs.given({"check_pid": "4711"}).text, "no process 4711", "another answer")
 
 
 @asks("007.1", "007.3")
@@ -911,6 +998,25 @@ def names_of_its_own(q):
     q.wire.cancel(number)
 
 
+@asks("012.4")
+def a_helper_that_is_killed_is_replaced(q):
+    number = q.wire.begin("echo $$ > shell; sleep 600")
+    helper = own_processes(q, q.number("shell"))[2:3]
+    q.wire.cancel(number)
+    q.dead("shell")
+    if not helper:
+        raise Unasked("the server itself starts the process that starts the shell")
+    of_server = parent_of(helper[0]) == q.wire.pid  # it may be the server, behind a program that started both
+    os.kill(helper[0], signal.SIGKILL)
+    try:
+        numbers = [q.wire.begin("sleep 0.3; echo on") for _ in range(3)]
+        q.equal([q.wire.finish(number).text for number in numbers], ["on\n"] * 3, "after the helper was killed:")
+    except Wrong:
+        if of_server and q.wire.process.poll() is not None:
+            raise Unasked("the server cannot be told from what it starts") from None
+        raise
+
+
 @asks("013.1", "013.2", "013.4")
 def the_directory_is_gone(q):
     gone = q.folder / "gone\n\u202eé"
@@ -946,11 +1052,15 @@ def the_directory_is_gone(q):
     shutil.rmtree(kept.parent, ignore_errors=True)
     gone.write_text("")
     q.says("echo on", note.replace("No such file or directory", "Not a directory") + "on\n", wire=wire)
-    (q.folder / "no-folder").write_text("")
+    wire = q.server(structured=True)
+    wire.call("rm -r \"$PWD\"")
+    q.fields(wire.call("true"), exit_code=0, status="exited", error="cwd_missing")
+    q.folder.mkdir()
     nowhere = q.folder / "nowhere"
     nowhere.mkdir()
     wire = q.server("--state-dir", str(q.folder / "no-folder"), cwd=nowhere, structured=True)
     wire.ask("ping")
+    (q.folder / "no-folder").write_text("")
     nowhere.rmdir()
     text = "[system error: the working directory %s cannot be entered (No such file or directory)]\n" % nowhere
     q.fields(q.says("echo > '%s/ran'" % q.folder, text, True, wire=wire), status="failed", error="cwd_missing")
@@ -1173,11 +1283,10 @@ def a_withheld_name_is_told_once(q):
 
 
 @asks("015.1", "015.5")
-def the_end_of_input_cancels(q):
+def the_end_of_a_server_cancels(q):
     command = "trap 'echo cleaned; exit' TERM; echo begun; setsid sleep 600 & echo $! > child; echo $$ > shell; wait"
     number = q.wire.begin(command, "shell")
-    with contextlib.suppress(OSError):
-        q.wire.process.stdin.close()
+    q.wire.signal(signal.SIGTERM)
     reply = q.wire.finish(number)
     q.equal((reply.text, reply.is_error), ("[command cancelled]\nbegun\ncleaned\n", True))
     q.dead("shell", "child")
@@ -1209,7 +1318,7 @@ def a_cancel_ends_what_drains(q):
         q.dead("gone-" + end)
         q.alive("held-" + end, for_s=0.3)
         bring(wire, end, number)
-        if end not in ("withdrawn", "SIGKILL"):
+        if end not in ("input", "withdrawn", "SIGKILL"):
             q.equal(wire.finish(number).text, "[command cancelled]\non\n", "the answer after %s:" % end)
         q.dead("held-" + end)
 
@@ -1226,12 +1335,14 @@ def a_second_cancel_kills(q):
     q.alive("cancelled")
     wire.cancel(number)
     q.dead("cancelled", within_s=30)
-    for end in ("withdrawn", "SIGINT", "input"):  # the timeout counts as the first cancel
+    for end in ("withdrawn", "SIGINT", "input"):  # the timeout counts as the first cancel, and is what is told
         wire, number = begun(end, default=1)
         q.there("heard-" + end)
         q.alive(end)
         bring(wire, end, number)
         q.dead(end, within_s=30)
+        if end != "withdrawn":
+            q.begins(wire.finish(number).text, timed_out(q, "1s"))
     wire, number = begun("before", default=3)  # a timeout in the grace of a cancel counts as none
     wire.signal(signal.SIGINT)
     q.there("heard-before")
@@ -1325,7 +1436,7 @@ def no_answer_is_blank(q):
         ("printf '\\n'", "\n[no output]\n"),
         ("printf '\u3000\u2003\u00a0'", "\u3000\u2003\u00a0\n[no output]\n"),
         *(("printf '%s'" % c, c) for c in "\u200b\ufeff\u180e\u2060"),
-        ("printf '\\033[0m\\0'", "[no output]\n"),
+        ("printf '\\033[0m\\1'", "[no output]\n"),
         ("echo x", "x\n"),
     ):
         q.says(command, text)

@@ -466,7 +466,7 @@ def the_head_in_bytes(q):
 def labels_of_what_was_cancelled(q):
     wire = q.server(profile="guarded")
     number = wire.begin("echo begun; echo $$ > shell; sleep 600", "shell")
-    wire.process.stdin.close()
+    wire.signal(signal.SIGTERM)
     q.equal(wire.finish(number).text, "Cancelled\nbegun\n")
 
 

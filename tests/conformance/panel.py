@@ -76,6 +76,9 @@ done"""
 COUNTS_UNITS = ("shorten", "if len(text) <= ECHO_CHARS", "if len(text.encode('utf-16-le')) <= 2 * ECHO_CHARS")
 IF_WITHDRAWN = "if cancel._withdrawn:"
 
+# Of a timeout and a cancel the answer tells the one that came last.
+TELLS_THE_LAST = ("Life._stop", "self.status or status", "status")
+
 
 def wrong(name, *values):
     """Changes of the source that give a constant other values."""
@@ -90,6 +93,11 @@ BROKEN = {
     "001.1": [
         *({"command": [["^", how]]} for how in ("trap '' PIPE; ", "exec 9</dev/null; ", "umask 022; ")),
         {"command": [["\\Z", "\n"]]},
+        (
+            "Output.open_pipes",
+            "os.set_blocking(reader, False)",
+            "[os.set_blocking(n, False) for n in (reader, writer)]",
+        ),
     ],
     "001.3": [
         ("two_ends", '{1,3}", b""', '{1,2}", b""'),
@@ -183,6 +191,7 @@ BROKEN = {
     ],
     "008.5": [("_draw", ".write(run)", ".write(run), sum(map(ord, 9 * line.getvalue()))")],
     "009.2": [
+        ("_create", "os.fchmod(fd, 0o600)", "pass"),  # 0600 less the umask
         ("default_folder", "is_private and info.st_uid == os.geteuid() and usable", "usable"),
         ("make_folder", "not info.st_mode & 0o022", "True"),
         ("make_folder", "is_safe or info.st_uid not in (os.geteuid(), 0)", "is_safe"),
@@ -214,10 +223,17 @@ BROKEN = {
     ],
     "011.4": [{"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 0, "drain_total_s": 0}'}}],
     "012.2": [{"command": [["^(.{131072})", r"set -- x; \1"]]}],
+    "012.4": [  # a helper that was killed is not replaced
+        (
+            ("Engine.borrow", "self._control is None or _has_ended(self._control)", "self._control is None"),
+            ("Engine.give_up", "if self._control is not None:", "if False:"),
+        )
+    ],
     "012.3": [("parse_command", 'command.index("\\0")', '(len(command.partition("\\0")[0].encode("utf-16-le")) // 2)')],
     "013.1": [
         ("Shell.start", "(FileNotFoundError, NotADirectoryError)", "FileNotFoundError"),
         ("Shell.start", "make_printable", "os.fsdecode"),
+        {"said": [['"error": "cwd_missing"', '"error": null']]},
     ],
     "013.4": [("Shell.clear_scratch", "os.rmdir(os.path.dirname(self.scratch))", "pass")],
     "014.1": [("scrub_env", "in DROPPED_NAMES |", "in DROPPED_NAMES - kept |")],
@@ -270,7 +286,7 @@ BROKEN = {
     "014.11": [("_OWN_ASKPASS", "(?:.*/)?", ""), ("_OWN_ASKPASS", "ksshaskpass", ".*askpass.*")],
     "003.24": [("describe_end", "before_number or", "")],
     "015.1": [("Life._drain", "if self.stops:", "if self.stops and now >= self.due_s:")],
-    "015.3": [("Life._end", "self.stops > 1", "now >= self.started_s + self._plan.limit_s")],
+    "015.3": [TELLS_THE_LAST, ("Life._end", "self.stops > 1", "now >= self.started_s + self._plan.limit_s")],
     "016.1": [("Exchange.receive", "live.take(0, (), final=True)", "pass")],
     "017.7": [{"without": ["--deny"]}],
     "017.8": [
@@ -278,9 +294,16 @@ BROKEN = {
         {"without": ["--keep-env"]},
         {"options": ["--keep-env", "B_*"]},
     ],
-    "010.3": [("Session._finish", IF_WITHDRAWN, IF_WITHDRAWN + "\n    os.pipe()")],
+    "010.3": [  # a descriptor is lost with each call that is withdrawn while its command runs, or times out
+        ("Session._finish", IF_WITHDRAWN, "if %s: os.dup(1)\n%s" % (lost, IF_WITHDRAWN))
+        for lost in ("outcome.status == 'cancelled' and outcome.duration_s", "outcome.status == 'timed_out'")
+    ],
     "017.12": [{"without": ["--set"]}, ("main", 'os.environ.get("BASH_TOOL_SET", "")', '""')],
-    "017.13": [{"without": ["--log"]}, ("_logger", "O_CREAT, 0o600", "O_CREAT, 0o644")],
+    "017.13": [
+        {"without": ["--log"]},
+        ("_logger", "O_CREAT, 0o600", "O_CREAT, 0o644"),
+        ("_logger", "**told", "**told, 'duration_s': 1000 * result.duration_s"),
+    ],
     "029.1": [{"without": ["--ephemeral"]}],
     "017.10": [{"without": ["--drop-env"]}, {"options": ["--drop-env", "CUSTOM*"]}],
     "019.2": [
@@ -298,6 +321,7 @@ BROKEN = {
     "020.2": [("Life._stay", "now >= self._limit_s", "self.seen.has_left")],
     "021.3": [("TAIL_LINES", "TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "024.4": [("present", ".strip():", '.strip("\\ufeff \\t\\n"):')],
+    "006.13": [("_meant", "{1,15}", "+"), ("_meant", 'return value == "true"', "return value")],
     "025.2": [{"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "025.3": [
         ("_handle_request", "in HANDSHAKE_VERSIONS", "in (*HANDSHAKE_VERSIONS, '2026-07-28')"),
@@ -305,7 +329,11 @@ BROKEN = {
     ],
     "025.5": [("_handle_request", "token is not None", '"progressToken" in meta')],
     "025.6": [
-        *(("Command.describe", "(life.seen.exited_s or monotonic())", end) for end in ("life.started_s", "monotonic()"))
+        ("present", "outcome.stdout.cut or outcome.stderr.cut", "outcome.path is not None"),
+        *(
+            ("Command.describe", "(life.seen.exited_s or monotonic())", end)
+            for end in ("life.started_s", "monotonic()")
+        ),
     ],
     "025.7": [
         (
@@ -324,10 +352,17 @@ BROKEN = {
         ("_handled", "signal.getsignal(number) is not signal.SIG_IGN", "True"),
         *wrong("FLUSH_S", 0.5, 5),
     ],
-    "025.10": wrong("LIVE_EVERY_S", 0.001, 0.5),
+    "025.24": [{"heard": [["^\ufeff(?=.)", "x"]]}],
+    "025.25": wrong("LAST_CALLS_S", 0, 5),
+    "025.26": wrong("GOODBYE_S", 1, 60),
+    "025.10": [
+        *wrong("LIVE_EVERY_S", 0.001, 0.5),
+        ("Server._next_message", "first.progress() if isinstance(first, CallUnderway) else None", "None"),
+    ],
     "025.11": [("CallUnderway.progress", "or self.call.token is None or", "or"), *wrong("HEARTBEAT_S", 9, 12)],
     "025.12": [
         ("handle", "id_, INVALID_REQUEST", 'message.get("id"), INVALID_REQUEST'),
+        ("handle", 'if "method" not in', 'if not {"id", "jsonrpc"} & {*message} or "method" not in'),
         (
             "handle",
             'if "method" not in message and (',
@@ -366,6 +401,7 @@ BROKEN = {
     ],
     "025.20": [("CallUnderway.add", ".encode()", "")],
     "025.22": [
+        TELLS_THE_LAST,
         ("_handled", "signal.getsignal(number) is not signal.SIG_IGN", "True"),
         ("Server._turn", "self._calls.values", ""),
         ("Server._turn", ".cancel.cancel", ".cancel._withdrawn = True\nunderway.cancel.cancel"),

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import signal
 import time
 
@@ -199,12 +200,12 @@ def limits_are_set(q):
 
 @asks("017.13")
 def calls_are_logged(q):
-    log = q.place / "log"
+    log, begun_s = q.place / "log", time.time()
     wires = [q.server("--log", str(log), timeouts={"grace_s": 0.3}) for _ in range(2)]
     expected = []
     for n, wire in enumerate(wires * 2):
-        wire.call("echo %d; exit 3" % n)
-        expected.append([{"command": "echo %d; exit 3" % n}, "exited", 3, None])
+        wire.call("echo %d; sleep 0.6; exit 3" % n)
+        expected.append([{"command": "echo %d; sleep 0.6; exit 3" % n}, "exited", 3, None])
     number = wires[0].begin("echo $$ > shell; sleep 611")
     q.number("shell")
     wires[0].cancel(number)
@@ -218,6 +219,10 @@ def calls_are_logged(q):
     q.equal(sorted(map(repr, shown)), sorted(map(repr, expected)), "lines of the log:")
     keys = {"time", "arguments", "status", "exit_code", "signal", "error", "duration_s", "total_bytes", "pid"}
     q.equal(set().union(*lines), keys, "keys of the log:")
+    q.that(all(begun_s - 1 < line["time"] < time.time() + 1 for line in lines), "seconds since 1970", lines)
+    took = [line["duration_s"] for line in lines if line["exit_code"] == 3]
+    q.that(all(0.6 <= seconds < 60 for seconds in took), "duration_s in seconds, after 0.6 s", took)
+    q.equal([line["total_bytes"] for line in lines if line["exit_code"] == 3], [2] * 4, "total_bytes")
     q.equal(oct(log.stat().st_mode & 0o7777), "0o600", "mode of the log:")
     q.equal(q.server("--log", str(q.place / "no" / "log")).ended(), 125, "exit code where the log cannot be opened:")
 
@@ -240,7 +245,7 @@ def each_era_has_its_form(q):
             cached = "ttlMs" in result and "cacheScope" in result
             q.that(cached, "ttlMs and cacheScope in the answer to %s" % method, json.dumps(result)[:600])
         if method == "server/discover":
-            q.equal((result.get("supportedVersions"), result.get("capabilities")), (["2026-07-28"], {"tools": {}}))
+            q.equal((result.get("supportedVersions"), result.get("capabilities")), (VERSIONS, {"tools": {}}))
             continue
         (message,) = answers_to(q, q.wire, (requested(2, method, **params), 0, 2))
         handshake = "resultType" not in message["result"]
@@ -365,6 +370,7 @@ def structured_content_conforms(q):
     q.that(took < 3, "the seconds to the end of the shell, without the 4 s of the drain", took)
     path = q.named(GOES_ON, reply.text)
     q.equal(reply.result["structuredContent"]["output_file"], str(path), "output_file of what goes on:")
+    q.equal(reply.result["structuredContent"]["truncated"], False, "truncated, of output that was not cut:")
     wire.call("rm -r \"$PWD\"")
     content = wire.call("exit 3").result["structuredContent"]
     fields = content["status"], content["exit_code"], content["error"]
@@ -430,7 +436,7 @@ def the_server_ends(q):
         command = "trap 'echo bye; exit' TERM; echo $$ > shell-%s; sleep 600 & echo $! > child-%s; wait"
         number = wire.begin(command % (end, end), "shell-" + end, "child-" + end, mode="slow")
         bring(wire, end, number)
-        if end != "output":
+        if end not in ("input", "output"):  # 025.26 says more of the end of the input
             q.equal(wire.finish(number).text, "[command cancelled]\nbye\n", "the answer that is due:")
         q.equal(wire.ended(), 0, "exit code after %s:" % end)
         q.dead("shell-" + end, "child-" + end)
@@ -441,9 +447,49 @@ def the_server_ends(q):
         for n, end in enumerate((first, second)):  # the second stop is KILL at once
             bring(wire, end, number)
             q.there("heard-" + name)
+            if (n, end) == (0, "input"):
+                time.sleep(2.5)  # 025.26
             q.alive(*[name] * (n == 0))
         q.equal(wire.ended(), 0, "exit code after %s:" % name)
         q.dead(name)
+
+
+@asks("025.24")
+def a_byte_order_mark(q):
+    for line, number in ((b'{"jsonrpc": "2.0", "id": "a", "method": "ping"}', "a"), (b"", None)):
+        wire = q.server()
+        wire.send(b"\xef\xbb\xbf" + line)
+        if number is not None:
+            q.equal(wire.response(number).get("result"), {}, "the answer to a ping behind a byte order mark:")
+        q.equal(wire.ask("ping"), {})
+
+
+@asks("025.25", "025.26")
+def the_input_ends_during_calls(q):
+    wire = q.server(timeouts={"grace_s": 600})
+    ends = wire.begin("sleep 0.4; echo ended; exit 3")
+    late = wire.begin(
+        "trap 'echo > told; sleep 2; echo > cleaned; exit' TERM; echo $$ > late; sleep 600 & wait", "late"
+    )
+    deaf, begun = wire.begin(DEAF.format("deaf"), "deaf", token="p"), time.monotonic()
+    wire.process.stdin.close()
+    q.equal(
+        wire.finish(ends).text, "[command failed: exit code 3]\nended\n", "the answer to a call that ends by itself:"
+    )
+    if q.clause == "025.25":
+        q.there("heard-deaf")
+        return q.took(time.monotonic() - begun, 0.9, 3, "from the end of the input to the end of the others")
+    q.there("told", "heard-deaf")
+    wire.signal(signal.SIGTERM)  # as the SDKs do: no second stop
+    q.there("cleaned")
+    q.dead("late")
+    q.alive("deaf")
+    time.sleep(max(0, begun + 2.8 - time.monotonic()))
+    wire.signal(signal.SIGTERM)
+    q.dead("deaf")
+    said = wire.receive()
+    q.that(said is None, "no answer to %d and %d" % (late, deaf), json.dumps(said))
+    q.equal(wire.ended(), 0, "exit code of the server:")
 
 
 @asks("025.9")
@@ -457,6 +503,8 @@ def a_slow_reader_gets_what_is_due(q):
     chunk = b"-"
     while chunk:
         time.sleep(1)
+        there, _, _ = select.select([wire.process.stdout], [], [], 10)
+        q.that(there, "the end of the server's output", "none within 10 s", late=True)
         chunk = os.read(wire.process.stdout.fileno(), 32768)
         wire.buffer += chunk
     q.equal([wire.finish(number).text[-6:] for number in numbers], ["10000\n"] * 4, "the ends of four answers:")
@@ -489,7 +537,7 @@ def what_was_ignored_stays_ignored(q):
 def progress_with_a_token_alone(q):
     for token in ("p", 7, 0, ""):
         q.wire.progress.clear()
-        number = q.wire.begin("for i in 1 2 3; do echo $i; sleep 0.3; done", token=token)
+        number = q.wire.begin("for i in 1 2 3; do sleep 0.3; echo $i; done", token=token)
         q.equal(q.wire.finish(number).text, "1\n2\n3\n")
         told = q.wire.progress
         q.equal([each.get("progressToken") for each in told], [token] * len(told), "progressToken")
@@ -546,6 +594,7 @@ def garbled_lines_cost_nothing(q):
         ({"jsonrpc": "1.0", "id": {}, "method": "ping"}, -32600, None),
         ({"jsonrpc": "2.0", "id": [], "method": 9}, -32600, None),
         *(({"jsonrpc": "2.0", "id": odd}, -32600, known) for odd, known in ((1.5, None), (5, 5))),
+        *((odd, -32600, None) for odd in ({"method": "ping"}, {}, {"jsonrpc": 2.0, "method": "notifications/nobody"})),
         *(({"jsonrpc": "2.0", "id": odd, "method": "ping"}, 0, odd) for odd in (2**53 + 1, -1, 0, "é😀\u2028\0")),
         ({"jsonrpc": "2.0", "method": "notifications/nobody"}, None, None),
         *(({"jsonrpc": "2.0", "method": CANCELLED, "params": odd}, None, None) for odd in (7, [], None, {})),
@@ -616,20 +665,23 @@ def a_client_that_stops_reading(q):
     before = peak_of(wire.pid)
     os.set_blocking(wire.process.stdin.fileno(), False)
     line, sent, quiet = json.dumps(requested(1, "tools/list")).encode() + b"\n", 0, time.monotonic()
-    rest = b""
-    # A server that reads on would keep the answers to 150,000 requests.
-    while time.monotonic() - quiet < 10 and sent < 12000000:
+    rest, until = b"", quiet + 20
+    # A server that reads on would keep the answers to 150,000 requests; a slow one those of 20 s.
+    while time.monotonic() - quiet < 5 and sent < 12000000 and time.monotonic() < until:
         rest = rest or line * 500
         with contextlib.suppress(BlockingIOError):
             written = os.write(wire.process.stdin.fileno(), rest)
             rest, sent, quiet = rest[written:], sent + written, time.monotonic()
             continue
         time.sleep(0.05)
+    reads_on = time.monotonic() >= until
     q.dead("shell-0", "shell-1", "shell-2", "shell-3")
     grown = peak_of(wire.pid) - before
     q.below(grown, 64 << 10, "KiB by which the server grows while %d bytes are sent and nothing is read" % sent)
+    got = "it reads on after 20 s and %d bytes" % sent
+    q.that(not reads_on, "the server stops reading while its answers wait", got, late=True)
     os.set_blocking(wire.process.stdin.fileno(), True)
-    q.equal(wire.end(), 0, "exit code of the server:")
+    q.equal(wire.end(within_s=15), 0, "exit code of the server:")
 
 
 @asks("025.16")
@@ -740,6 +792,11 @@ def an_interrupt_cancels(q):
     q.equal(wire.call("echo on").text, "on\n", "the next call:")
     q.that(withdrawn not in wire.waiting, "no answer to a withdrawn call", wire.waiting)
     q.alive("left")
+    timed = q.server(timeouts={"default": 1, "grace_s": 600})
+    number = timed.begin(DEAF.format("timed"))
+    q.there("heard-timed")
+    timed.signal(signal.SIGINT)  # 2.1, step 7: the one that came first is told
+    q.begins(timed.finish(number).text, timed_out(q, "1s"))
     deaf = wire.begin(DEAF.format("deaf"), "deaf", mode="slow")
     wire.signal(signal.SIGINT)
     q.there("heard-deaf")

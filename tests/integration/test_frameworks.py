@@ -3,11 +3,11 @@
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -17,7 +17,8 @@ import pytest
 
 from tests.integration.support import SHORT_ENV, SHORT_MODES, mcp_server, say, sleepers
 from tests.processes import eventually
-from tests.support import BashTool, MODES, PROFILES, RECIPES, bash_tool
+from tests.support import BashTool, MODES, PROFILES, RECIPES, TOOL, bash_tool
+from tests.test_recipes import block
 
 
 STEPS = (  # what the model asks for, what it reads, whether that is an error; the first two in one turn
@@ -770,110 +771,137 @@ def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
 
 @dataclasses.dataclass
 class HarborResult:
-    """What `exec` of harbor.environments.base returns (0.24.0), where that is not installed: 377 MB."""
+    """What `exec` of harbor.environments.base returns (0.26.0), where that is not installed: 377 MB."""
 
     return_code: int
     stdout: str = ""
     stderr: str = ""
 
 
-@dataclasses.dataclass
-class InspectResult:
-    """What `exec` of inspect_ai.util returns (0.3.285), where that is not installed: 349 MB."""
-
-    success: bool
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-class InspectLimit(Exception):
-    def __init__(self, limit_str, truncated_output):
-        super().__init__(limit_str)
-        self.truncated_output = truncated_output
-
-
-@pytest.fixture
-def machines(monkeypatch):
-    """The two classes of the recipe for evaluations, with the real packages where they are installed."""
+@pytest.mark.interop
+def test_interop_harbor(monkeypatch):
+    """The recipe for Harbor: the streams apart, the code, directory, variables, user and timeout of the call; a missing
+    directory, a timeout and a cancelled task leave nothing behind, and none of them is the agent's own TimeoutError."""
+    import asyncio
     import importlib.util
     import types
 
-    for name, members in (
-        ("harbor.environments.base", {"ExecResult": HarborResult}),
-        ("inspect_ai.util", {"ExecResult": InspectResult, "OutputLimitExceededError": InspectLimit}),
-    ):
-        if importlib.util.find_spec(name.partition(".")[0]) is None:
-            say(name, "is not installed: the recipe meets a copy of its result")
-            parts = name.split(".")
-            for n in range(len(parts)):
-                monkeypatch.setitem(sys.modules, ".".join(parts[: n + 1]), types.ModuleType(parts[n]))
-            vars(sys.modules[name]).update(members)
-    (program,) = re.findall(
-        r"^```python\n((?:(?!^```).)*OutputLimitExceededError.*?)^```", RECIPES.read_text(), re.M | re.S
-    )
-    names = {}
-    exec(program, names)
-    yield names["Environment"], names["Sandbox"]
-    for module in [name for name in sys.modules if name.partition(".")[0] in ("harbor", "inspect_ai")]:
-        monkeypatch.delitem(sys.modules, module, raising=False)
-
-
-@pytest.mark.interop
-def test_interop_evaluations(machines):
-    """The recipe for Harbor and Inspect: the streams apart, the code, directory, variables, input, user and timeout of the
-    call; words as they are; a missing directory, a timeout and a cancelled task leave nothing behind."""
-    import asyncio
-
-    seconds = "9%d.25" % os.getpid()
+    if importlib.util.find_spec("harbor") is None:
+        say("harbor is not installed: the recipe meets a copy of its result")
+        for name in ("harbor", "harbor.environments", "harbor.environments.base"):
+            monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+        sys.modules["harbor.environments.base"].ExecResult = HarborResult
+    names, seconds = {}, "9%d.25" % os.getpid()
+    exec(block("default_user"), names)
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     (folder / "sub").mkdir()
     folder.chmod(0o755)  # another user enters it
-    harbor, inspect_ai = (kind(folder) for kind in machines)
+    machine = names["Environment"](folder)
 
     async def converse():
-        result = await harbor.exec("pwd; echo $MY_TOKEN; echo oh >&2; exit 3", "sub", {"MY_TOKEN": "of the call"}, 60)
+        result = await machine.exec("pwd; echo $MY_TOKEN; echo oh >&2; exit 3", "sub", {"MY_TOKEN": "of the call"}, 60)
         assert (result.stdout, result.stderr, result.return_code) == ("%s/sub\nof the call\n" % folder, "oh\n", 3)
-        assert (await harbor.exec("kill -9 $$")).return_code == 137
-        words = ["printf", "%s|", "two  words", "$HOME", "*", "it's", "", "new\nline"]
-        result = await inspect_ai.exec(words)
-        assert (result.success, result.returncode) == (True, 0) and result.stdout == "|".join(words[2:]) + "|"
-        for data in ("é\n" * 9, bytes(range(256)) * 40000):
-            result = await inspect_ai.exec(["sha256sum"], data, "sub", {"MY_TOKEN": "x"}, timeout=60)
-            assert (
-                result.stdout.split()[0] == hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
-            )
-        result = await inspect_ai.exec(["sh", "-c", "echo $MY_TOKEN; exit 4"], env={"MY_TOKEN": "y"})
-        assert (result.success, result.returncode, result.stdout, result.stderr) == (False, 4, "y\n", "")
-        assert (await inspect_ai.exec(["no-such-program"])).returncode == 127
-        assert len((await inspect_ai.exec(["head", "-c", "9000000", "/dev/zero"])).stdout) == 9_000_000
-        with pytest.raises(Exception, match="10 MiB") as refused:
-            await inspect_ai.exec(["head", "-c", "11000000", "/dev/zero"])
-        assert len(refused.value.truncated_output) > 10 * 2**20
+        assert (await machine.exec("kill -9 $$")).return_code == 137
         with pytest.raises(RuntimeError, match="no-such"):
-            await harbor.exec("touch made", "no-such")
-        for call in (
-            lambda: harbor.exec("echo partial; sleep %s & sleep %s" % (seconds, seconds), timeout_sec=1),
-            lambda: inspect_ai.exec(["sh", "-c", "echo partial; sleep %s & sleep %s" % (seconds, seconds)], timeout=1),
-        ):
-            with pytest.raises(TimeoutError, match="partial"):
-                await call()
-            assert not sleepers(seconds)
-            task = asyncio.create_task(harbor.exec("sleep %s" % seconds))
-            while not sleepers(seconds):
-                await asyncio.sleep(0.05)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            assert eventually(lambda: not sleepers(seconds))
+            await machine.exec("touch made", "no-such")
+        with pytest.raises(RuntimeError, match="partial"):
+            await machine.exec("echo partial; sleep %s & sleep %s" % (seconds, seconds), timeout_sec=1)
+        assert not sleepers(seconds)
+        task = asyncio.create_task(machine.exec("sleep %s" % seconds))
+        while not sleepers(seconds):
+            await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert eventually(lambda: not sleepers(seconds))
         if os.getuid() == 0:
-            result = await harbor.exec("id -un; sleep 0.1", user="nobody")
-            assert (result.stdout, result.return_code) == ("nobody\n", 0)
-            with pytest.raises(TimeoutError):
-                await inspect_ai.exec(["sleep", seconds], user="nobody", timeout=1)
+            for user in ("nobody", 65534, "65534"):
+                result = await machine.exec("id -un; sleep 0.1", user=user)
+                assert (result.stdout, result.return_code) == ("nobody\n", 0)
+            machine.default_user = "nobody"
+            assert (await machine.exec("id -un")).stdout == "nobody\n"
+            with pytest.raises(RuntimeError):
+                await machine.exec("sleep " + seconds, timeout_sec=1)
             assert not sleepers(seconds)
 
     asyncio.run(converse())
-    for machine in (harbor, inspect_ai):
-        for tool in machine.tools.values():
-            tool.close()
+    machine.close()
     shutil.rmtree(folder)
+
+
+INSPECT = """
+import pytest
+from inspect_ai.util._sandbox.self_check import *
+from recipe import Sandbox
+
+@pytest.fixture
+async def sandbox_env():
+    machines = await Sandbox.sample_init("task", None, {})
+    yield machines["default"]
+    await Sandbox.sample_cleanup("task", None, machines, False)
+
+async def test_words_as_they_are(sandbox_env):
+    assert "A=b" not in (await sandbox_env.exec(["env"])).stdout
+    assert (await sandbox_env.exec(["A=b", "env"])).returncode == 127
+    words = ["printf", "%s|", "two  words", "$HOME", "*", "it's", "", "new\\nline"]
+    assert (await sandbox_env.exec(words)).stdout == "|".join(words[2:]) + "|"
+    with pytest.raises(Exception, match="10 MiB") as refused:
+        await sandbox_env.exec(["head", "-c", "11000000", "/dev/zero"])
+    assert len(refused.value.truncated_output) > 10 * 2**20
+    with pytest.raises(TimeoutError, match="partial"):
+        await sandbox_env.exec(["sh", "-c", "echo partial; sleep 9"], timeout=1)
+"""
+LANGCHAIN = """
+import pytest, subprocess, tempfile
+from langchain_tests.integration_tests.sandboxes import SandboxIntegrationTests
+from recipe import ExecuteResponse, Sandbox
+
+class Plain(Sandbox):
+    def execute(self, command, *, timeout=None):
+        done = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout)
+        return ExecuteResponse(done.stdout.decode(errors="replace"), done.returncode, False)
+
+class TestSandbox(SandboxIntegrationTests):
+    @pytest.fixture(scope="class")
+    def sandbox(self, request):
+        sandbox = (Plain if %r else Sandbox)(tempfile.mkdtemp())
+        yield sandbox
+        sandbox.bash.close()
+"""
+AS_ROOT = "read_file_not_allowed write_text_file_without_permissions write_binary_file_without_permissions".split()
+
+
+def suite(name, packages, folder, recipes, program, *options):
+    """Runs a suite of tests in an environment of its own, with recipes as modules; returns the names of what failed."""
+    python = Path(sys.prefix, name, "bin", "python")
+    if not python.with_name("ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(python.parent.parent)], check=True)
+        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*install, "pytest", "pytest-asyncio", *packages], check=True)
+        python.with_name("ready").touch()
+    for module, text in {**recipes, "test_suite": program}.items():
+        (folder / (module + ".py")).write_text(text)
+    shutil.copy(str(TOOL), str(folder))
+    words = [str(python), "-m", "pytest", "-q", "-rf", "-o", "asyncio_mode=auto", "-p", "no:cacheprovider"]
+    done = subprocess.run([*words, "test_suite.py", *options], cwd=folder, stdout=subprocess.PIPE)
+    said = done.stdout.decode()
+    say(said.splitlines()[-1])
+    assert re.search(r"(?m)^\d+ failed|^\d+ passed", said), said
+    return set(re.findall(r"(?m)^FAILED \S*::test_(\w+)", said))
+
+
+@pytest.mark.interop
+def test_interop_inspect(tmp_path):
+    """Inspect's own checks of a sandbox, all but those that root rules out."""
+    recipes = {"machine": block("default_user"), "recipe": block("sandboxenv(")}
+    failed = suite("inspect", ["inspect_ai"], tmp_path, recipes, INSPECT)
+    assert failed == (set(AS_ROOT) if os.getuid() == 0 else failed & {"exec_as_user"})
+
+
+@pytest.mark.interop
+def test_interop_langchain_sandbox(tmp_path):
+    """LangChain's tests of a sandbox, all but those that fail with plain `subprocess` too."""
+    packages, recipes = ["langchain-tests", "deepagents"], {"recipe": block("deepagents")}
+    failed = suite("langchain", packages, tmp_path, recipes, LANGCHAIN % False)
+    if failed:
+        those = " or ".join("test_%s" % name for name in failed)
+        assert failed <= suite("langchain", packages, tmp_path, recipes, LANGCHAIN % True, "-k", those)

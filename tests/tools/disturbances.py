@@ -1,16 +1,21 @@
-"""The suite again and again, disturbed in six ways: python -m tests.tools.disturbances 30 [arguments of pytest].
+"""The suite again and again, disturbed: prints which tests were ever red, and under which disturbance.
 
-Prints which tests were ever red, and under which disturbance.
+python -m tests.tools.disturbances 30                                each disturbance in turn
+python -m tests.tools.disturbances 6 'load 25'                       this one alone: a name of DISTURBANCES
+python -m tests.tools.disturbances 30 'load 25' tests/test_jobs.py   with these arguments of pytest
 """
 
 import collections
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from tests.spec import HERE
 
@@ -33,6 +38,13 @@ while True:
             pass
 """
 PROGRAMS = [[sys.executable, "-c", text] for text in (FORKING, SCANNING)]
+CPUS = os.cpu_count() or 1
+# A sleep of less than ten seconds takes twice as long: for it a test waits, or the command has not ended in time.
+SLOW_SLEEP = """#!/bin/sh
+case $1 in [0-9] | [0-9].* | .*) /bin/sleep "$1" ;; esac
+exec /bin/sleep "$@"
+"""
+SLOW = Path(tempfile.gettempdir(), "slow-sleep-%d" % os.getpid())
 DISTURBANCES = {  # what runs beside the suite, its environment, and what stands before its words
     "nothing": ([], {}, []),
     "shuffled": ([], {"BASH_TOOL_SHUFFLE": "1"}, []),
@@ -40,6 +52,9 @@ DISTURBANCES = {  # what runs beside the suite, its environment, and what stands
     "a second suite": ([SUITE], {}, []),
     "one processor": ([], {}, ["taskset", "-c", str(min(os.sched_getaffinity(0)))]),
     "forks and scans": (PROGRAMS, {}, []),
+    "load 25": ([BUSY] * 25, {}, []),  # beside which the suite gets a third of the processors, or less
+    "low priority": ([BUSY] * 2 * CPUS, {}, ["nice", "-n", "5"]),  # it gets a seventh of the processors
+    "long sleeps": ([], {"PATH": "%s:%s" % (SLOW, os.environ["PATH"])}, []),
 }
 QUIET = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
 
@@ -61,10 +76,15 @@ def beside(commands):
 
 
 def main(runs, *arguments):
-    """Runs the suite so often, under each disturbance in turn; returns how many tests were ever red."""
-    red, table = collections.defaultdict(list), {name: [] for name in DISTURBANCES}
+    """Runs the suite so often, under each of these disturbances in turn; returns how many tests were ever red."""
+    names = [word for word in arguments if word in DISTURBANCES] or list(DISTURBANCES)
+    arguments = [word for word in arguments if word not in DISTURBANCES]
+    SLOW.mkdir(exist_ok=True)
+    (SLOW / "sleep").write_text(SLOW_SLEEP)
+    (SLOW / "sleep").chmod(0o755)
+    red, table = collections.defaultdict(list), {name: [] for name in names}
     for n in range(int(runs)):
-        name = list(DISTURBANCES)[n % len(DISTURBANCES)]
+        name = names[n % len(names)]
         commands, more, before = DISTURBANCES[name]
         if "BASH_TOOL_SHUFFLE" in more:
             more = {"BASH_TOOL_SHUFFLE": str(n)}
@@ -85,8 +105,9 @@ def main(runs, *arguments):
     for name, rows in table.items():
         took, reds = " ".join("%d" % seconds for seconds, _ in rows), sum(bool(count) for _, count in rows)
         print("%-16s %d runs, %d red; seconds: %s" % (name, len(rows), reds, took))
-    for test, names in sorted(red.items()):
-        print("red %d times: %s, beside %s" % (len(names), test, ", ".join(names)))
+    for test, beside_it in sorted(red.items()):
+        print("red %d times: %s, beside %s" % (len(beside_it), test, ", ".join(beside_it)))
+    shutil.rmtree(SLOW)
     return len(red)
 
 

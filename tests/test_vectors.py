@@ -1,0 +1,33 @@
+"""The vectors, tests/vectors/*.json: that the oracle answers them, and that a port in another language can use them."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tests.conformance.core import RULES
+from tests.spec import CLAUSES
+from tests.support import bash_tool
+from tests.vectors import HERE, KINDS, cases_of, path_of, wrong_cases
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_are_answered_by_the_oracle(kind):
+    """Where this fails after a change that is meant, `python -m tests.vectors` makes them anew."""
+    assert list(wrong_cases(bash_tool, kind)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_name_clauses_and_hold_no_secret(kind):
+    text = path_of(kind).read_text(encoding="ascii")
+    assert not re.search(RULES[1], text, re.ASCII), "a scanner of secrets would find one"
+    known = {*CLAUSES, "2.1", "4.6", "4.7"}
+    assert {case["clause"] for case in cases_of(kind)} <= known
+    assert {path.stem for path in HERE.glob("*.json")} == {*KINDS}
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_vectors_carry_to_another_language():
+    done = subprocess.run(["node", str(HERE / "port.mjs")], stdout=subprocess.PIPE, timeout=60)
+    assert done.returncode == 0, done.stdout.decode()

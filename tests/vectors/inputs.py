@@ -1,0 +1,437 @@
+"""What the vectors ask: of each kind the cases, without what is expected. Their tables are laid out by hand."""
+
+import json
+import random
+import re
+
+from tests.conformance.core import ENDINGS, LAST_WORDS, NAMES_TO_WITHHOLD, PLAIN_TEXTS, PLAIN_VALUES, PLAIN_VARIABLES
+from tests.conformance.core import PLAIN_WORDS, RULES, SECRET_WORDS, VALUES_TO_WITHHOLD, drawn, sre_parse
+from tests.conformance.output import RENDERED
+from tests.spec import fenced
+from tests.vectors import packed
+
+# fmt: off
+
+
+def latin(data):
+    return packed(data.decode("latin-1"))
+
+
+MOVES = ["a", "bc", "é", "\t", "\r", "\b", "\n", "\r\n", "\x1b[K", "\x1b[2K", "\x1b[J", "\x1b[1K", "\x1b[A", "\x1b[2B"]
+MOVES += ["\x1b[%s%s" % (n, final) for n in ("", "0", "1", "3", "?2", "2;5") for final in "CDEFG"]
+MOVES += ["\x1b[1m", "\x1b", "\x1b[3", "\x9b2K", "\x1b]0;t\x07", "\x1b]0;t", "\x90q\x9c", "\x85", "\0", "\x7f",
+    "\u2028", "日本", "\x1bM"]
+SEQUENCES = ["a", "b\n", "\r\n", "\r", "\t", "\x1b[31m", "\x1b[3", "\x1b]0;t\x07", "\x1b]0;t\x1b\\", "\x1b]0;t",
+    "\x1bM"]
+SEQUENCES += ["\x07", "\0", "\x7f", "\x85", "\x9b1m", "\x1b[ q", "\x1b[?25l", "\x1b\x1b[0m", "é"]
+ODD_BYTES = [b"a", "é".encode(), "€".encode(), "😀".encode(), b"\x80", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80",
+    b"\xf0\x9f\x98"]
+ODD_BYTES += [b"\xc0\xaf", b"\xf4\x90\x80\x80", b"\xff", b"\0", b"\xe0\x80", b"\xf0\x80"]
+ODD_TEXTS = ["", "plain", 'a "b" [c] \\ /', "x" * 80, "x" * 81, "😀" * 81, "a\nb\tc\x1b[m", "\u202ex\u200e",
+    "a\u00a0b\u2028c"]
+ODD_TEXTS += ["\ue000\u200b", "e\u0301", "]" * 30, "\x7f\x85", "日本", "a  b "]
+SIZES = [0, 1, 999, 1023, 1024, 1025, 1075, 1076, 10240, 131072, 131073, 200000, 1048524, 1048525, 1048575, 1048576]
+SIZES += [1280, 1792, 3328, 1572864, (1 << 30) - 1, 1 << 30, 64 << 20, 5 << 40, (1 << 30) + 1]
+SECONDS = [30, 0.3, 900, 86400, 0.7, 0.25, 0.12345, 0.0005, 1.0005, 12.3456, 123.4567, 1234.567, 12345.67, 99999.94,
+    99999.96]
+SECONDS += [0.0625, 0.1875, 0.3125, 999998.6, 999999, 1234567.89, 1e9, 1, 1.5, 0.001, 59.9999]
+
+
+def texts():
+    chance = random.Random(1)
+    for clause, pairs in RENDERED.items():
+        yield from (
+            {"clause": clause, "do": "rendered", "in": packed(data.decode("utf-8", "replace"))} for data, _ in pairs
+        )
+    for _ in range(160):
+        moves = [chance.choice(MOVES) for _ in range(chance.randint(3, 9))]
+        yield {"clause": "008.2", "do": "rendered", "in": "".join(moves)}
+    bars = ["%3d%%\r" % n for n in range(12)], ["pears,53\rp,5", "\n"], ["one two three\rfour", "\rfi\r\n"]
+    yield from ({"clause": "008.2", "do": "rendered", "in": "".join(bar)} for bar in bars)
+    yield {"clause": "008.5", "do": "rendered", "in": packed("0123456789" * 3 + "\r\x1b[K" * 400 + "end\b" * 300)}
+    for _ in range(60):
+        parts = [chance.choice(SEQUENCES) for _ in range(chance.randint(2, 6))]
+        yield {"clause": "021.2", "do": "sanitised", "in": "".join(parts)}
+    for _ in range(60):
+        data = b"".join(chance.choice(ODD_BYTES) for _ in range(chance.randint(1, 5)))
+        yield {"clause": "008.4", "do": "decode", "in": latin(data)}
+    yield {"clause": "022.2", "do": "plain", "in": "a\0b\x1b[1m\r\n\0"}
+    for do, clause in (("short", "4.7"), ("quoted", "4.7"), ("path", "4.7")):
+        yield from ({"clause": clause, "do": do, "in": packed(odd)} for odd in ODD_TEXTS)
+    yield from ({"clause": "4.7", "do": "size", "in": size} for size in SIZES)
+    yield from ({"clause": "4.7", "do": "seconds", "in": seconds} for seconds in SECONDS)
+
+
+def cuts():
+    chance = random.Random(2)
+    lines = b"".join(b"%07d\n" % n for n in range(1, 41))
+    euros = "€".encode() * 40
+    streams = [b"", b"a", b"a\n", b"\n", b"\n\n\n", lines, lines[:-1], b"x" * 400, b"x" * 64, b"x" * 65, euros,
+        b"ab" + euros]
+    streams += [b"\xff" * 30, b"\xff" * 64, b"a\r" * 100, b"\x1b[31m" * 40 + b"end\n", b"\0" * 100, "é\n".encode() * 50]
+    streams += [b"first\n" + b"y" * 200, b"y" * 200 + b"\nlast", b"a\n" * 40 + b"\n", b"\xe2\x82" * 40, b"\x80" * 100,
+        b"1\n2\n3\n4\n5\n6"]
+    streams += [b"".join(chance.choice([*ODD_BYTES, b"\n", b"x" * 9, b"\r\n"]) for _ in range(40)) for _ in range(4)]
+    limits = {"modes": [{"max_output_bytes": most, "snip_size": snip} for most, snip in ((64, 8), (65, 9), (64, 1),
+        (200, 100))], "jobs": [{"max_output_lines": most, "max_output_bytes": size, "rolling_bytes": kept} for most,
+        size, kept in ((5, 100, 200), (5, 20, 40), (100, 64, 65), (2, 10, 300))],
+        "streams": [{"max_output_chars": 30}, {"max_output_chars": 1}], "guarded": [{"max_output_bytes": 64},
+        {"max_output_bytes": 5}]}
+    clauses = {"modes": "001.3", "jobs": "021.3", "streams": "022.2", "guarded": "023.2"}
+    for profile, rows in limits.items():
+        for row in rows:
+            for data in streams:
+                yield {"clause": clauses[profile], "profile": profile, "limits": row, "in": latin(data)}
+        sizes = {"modes": (131072, 131073), "jobs": (51200, 51201), "streams": (30000, 30001), "guarded": (262144,
+            262145)}
+        for size in sizes[profile]:
+            yield {"clause": clauses[profile], "profile": profile, "in": latin(b"x" * size)}
+    yield {"clause": "001.3", "profile": "modes", "in": latin(b"\xff" * 60000)}
+    yield {"clause": "001.3", "profile": "modes", "in": latin(b"y\n" * 100000)}
+    yield {"clause": "021.3", "profile": "jobs", "in": latin(b"y\n" * 2001)}
+
+
+# How a command ends; what it writes is put beside it.
+ENDS = [{"status": "exited", "exit_code": 0}, *({"status": "exited", "exit_code": code} for code in (1, 3, 127, 128,
+    129, 137, 141, 143, 160, 162, 192, 193, 255)), *({"status": "exited", "exit_code": 128 + n, "signal": name} for n,
+    name in ((9, "SIGKILL"), (15, "SIGTERM"), (2, "SIGINT"))), {"status": "timed_out", "limit_s": 30.0},
+    {"status": "timed_out", "limit_s": 0.12345}, {"status": "cancelled"}, {"status": "failed",
+    "error": "shell_not_found", "reason": "the shell bash was not found"}, {"status": "failed",
+    "error": "status_unknown",
+    "reason": "the supervisor of the command was killed: how the command ended is unknown"}, {"status": "rejected",
+    "error": "denied", "reason": "Command blocked by safety policy: contains 'mkfs'"}]
+NOTES = ["files that the command left are in /tmp/scratch-0123456789ab", "not passed to commands: A_TOKEN"]
+OUTPUTS = [b"", b"out\n", b"no newline", b"\n", b" \t\n", b"\xe3\x80\x80", b"two\n\n", b"x" * 30, b"\x1b[0m\0"]
+
+
+def answers():
+    clauses = {"modes": "4.6", "jobs": "021.5", "streams": "022.3", "guarded": "023.1"}
+    profiles = [("modes", {"command": "ls", "mode": mode}) for mode in ("default", "slow")]
+    profiles += [
+        (profile, {"command": "ls 'x' " + "x" * 80, "mode": "default"}) for profile in ("jobs", "streams", "guarded")
+    ]
+    for profile, asked in profiles:
+        for n, end in enumerate(ENDS):
+            ran = end["status"] != "rejected" and end.get("error") != "shell_not_found"
+            for k in range(3):
+                outcome = {**asked, **end}
+                outcome.update({"notes": NOTES[: n % 3]} if k == 1 and n % 3 else {})
+                streams = {"stdout": OUTPUTS[(n + k) % len(OUTPUTS)]}
+                streams.update({} if profile == "modes" else {"stderr": OUTPUTS[(n * k) % len(OUTPUTS)]})
+                outcome.update({name: latin(data) for name, data in streams.items()} if ran else {})
+                if ran or k == 0:
+                    yield {"clause": clauses[profile], "profile": profile, "outcome": outcome}
+    exited = {"command": "ls", "mode": "slow", "status": "exited", "exit_code": 0}
+    for output in OUTPUTS:
+        yield {"clause": "024.4", "profile": "modes", "outcome": {**exited, "stdout": latin(output)}}
+    kinds = [
+        {"path": "/tmp/output-0.log"},
+        {"path": "/tmp/a\u202eb", "problem": "No space left on device"},
+        {"problem": "Read-only file system"},
+    ]
+    small = {"modes": {"max_output_bytes": 20, "snip_size": 4}, "jobs": {"max_output_bytes": 20, "max_output_lines": 2}}
+    for profile, limits in small.items():
+        for kind in kinds:
+            for stdout in (b"1\n2\n3\n4\n5\n", b"x" * 50):
+                outcome = {**exited, **kind, "exit_code": len(stdout) % 4, "stdout": latin(stdout)}
+                outcome.update({"stderr": latin(b"y" * 21)} if profile == "jobs" else {})
+                yield {"clause": "009.4", "profile": profile, "limits": limits, "outcome": outcome}
+    job = {"pid": 4711, "path": "/tmp/output-1.log", "command": "sleep 9; ls", "mode": "background"}
+    runs = {**job, "status": "running", "limit_s": 0.3}
+    yield {"clause": "003.1", "profile": "modes", "outcome": runs}
+    yield {
+        "clause": "003.3",
+        "profile": "modes",
+        "outcome": {**job, "status": "exited", "exit_code": 127, "stdout": "no such\n"},
+    }
+    for left in ([], [4712]):
+        ended = {**job, "status": "exited", "exit_code": 0, "leftovers": left, "stdout": "done\n"}
+        yield {"clause": "003.22", "profile": "modes", "outcome": ended}
+    job.update(path="/tmp/pipe-bash-1.log", mode="default")
+    kept = {**job, "status": "running", "kept": True, "limit_s": 120.0}
+    long = "".join("%d\n" % n for n in range(1, 603))
+    for stdout, stderr in (("1\n2", ""), (long, "e\n" * 101), ("a\x1b[3", "b\r")):
+        yield {
+            "clause": "021.6",
+            "profile": "jobs",
+            "outcome": {**kept, "stdout": packed(stdout), "stderr": packed(stderr)},
+        }
+
+
+def arguments():
+    of_modes = [*({"command": command} for command in ("ls", "", "-n", "a\nb", "é", 7, 7.5, True, [], {}, None,
+        "a\0b", "é\0")), *({"command": "ls", "mode": mode} for mode in ("default", "slow", "background", "fast",
+        "Slow", "", None, 3, ["slow"], "f\x7f")), *({"command": "ls", "timeout": n} for n in (1000, 999, 900000,
+        900001, 1500.5, 1e3, 1500.0, "2000", True, None, 0, -5, 10**15, -(10**15), 10**15 - 1)), *({"command": "ls",
+        "timeout": n, "mode": mode} for n, mode in ((5000, "slow"), (1, "background"), ("a", "slow"))),
+        *({"command": "ls", "run_in_background": value} for value in (True, False, None, "yes", 1, 0)),
+        *({"command": "ls", "run_in_background": True, **more} for more in ({"timeout": 1}, {"mode": "slow"},
+        {"mode": "background"}, {"mode": None})), *({"command": "ls", "description": value} for value in ("lists", 7,
+        None)), *({}, {"mode": "fast"}, {"cmd": "ls"}, {"Command": "ls"}, {"command": "ls", "cwd": None}, {"mode": 3,
+        "run_in_background": 1}), *(dict.fromkeys(["command", *"g9b1cde"]), {"timeout": "a", "command": 7},
+        {"command": 7, "timeout": "a"}, {"x" * 81: 1}), {"x\x1b\u202ey\u2028\u00a0z": 1}]
+    of_jobs = [*({verb: n} for verb in ("check_pid", "kill_pid") for n in (4711, 0, -1, 2**31 - 1, 2**31, -(2**31),
+        1.0, 1.5, "7", True, None)), *({"command": "ls", "timeout": n} for n in (1, 0, 86400000, 86400001, 1.5,
+        "120000", 2e3)), *({"command": "ls", "check_pid": 7}, {"check_pid": 7, "kill_pid": 7}, {}, {"command": None},
+        {"command": "ls", "check_pid": None}), *({"check_pid": 7, "timeout": 5}, {"command": "ls", "mode": "slow"},
+        {"command": "ls", "mode": "default"}, {"command": "ls", "run_in_background": True}), *({"check_pid": 7,
+        "command": ""}, {"command": "ls", "description": 1}, {"check_pid": 7, "run_in_background": True})]
+    clauses = {"modes": "006.4", "jobs": "021.1", "streams": "006.4", "guarded": "006.4"}
+    few = [of_modes[0], {"command": "ls", "mode": "slow"}, {"command": "ls", "timeout": 120000}, {"command": "ls",
+        "timeout": 120001}]
+    few.append({"command": "ls", "run_in_background": True})
+    for profile, rows in (("modes", of_modes), ("jobs", of_jobs), ("streams", few), ("guarded", few)):
+        yield from ({"clause": clauses[profile], "profile": profile, "arguments": row} for row in rows)
+    texts = ["", "{", "[]", '"ls"', "7", "null", "true", '{"command": "ls"}', '{"command": "a", "command": "b"}',
+        '{"command": "\\ud800"}']
+    texts += ['{"command": "é\\u0000"}', '{"command": "ls", "timeout": 1e3}', '{"command": NaN}',
+        '{"command": "\\ud83d\\ude00\\udc00"}', "[" * 100000]
+    yield from ({"clause": "026.7", "profile": "modes", "json": packed(text)} for text in texts)
+
+
+def in_pieces(value):
+    """A value in pieces too short for a scanner of secrets to know it."""
+    return [value[at : at + 5] for at in range(0, len(value), 5)] or ""
+
+
+def secrets():
+    def case(clause, variables, **more):
+        return {"clause": clause, "variables": {name: in_pieces(value) for name, value in variables.items()}, **more}
+
+    names = [*NAMES_TO_WITHHOLD, *(pair.partition("=")[0] for pair in PLAIN_VARIABLES), "PUBLIC_AUTH", "PW_PASSWORD"]
+    names += "PW_DEBUG MY_PUB_KEYS apiKey APIkey A-KEY KEY2 x_key_file TOKEN_FILE2 MY_TOKENPATH PUBLIC_TOKEN pwd PWD".split()
+    names += "KEYS_PUBLIC A__KEY GPG_KEY_ID KEY_ID_X A_SECRET_KEY_ID AUTH_ID SSH_ASKPASS ASKPASSWORD BYPASS_X PW_".split()
+    names += ["A_%s" % word for word in [*SECRET_WORDS, *ENDINGS, *PLAIN_WORDS, *LAST_WORDS]]
+    names += [shape % word for word in LAST_WORDS for shape in ("A_TOKEN_%s", "%s_TOKEN", "A_TOKEN_X%s", "wKey%s")]
+    names += ["X%sS" % ending for ending in ENDINGS] + ["X%s" % ending.lower() for ending in ENDINGS]
+    yield from (case("004.2", {name: "xyzzy"}) for name in names)
+    yield from (case("004.2", {"A_SECRET": value}) for value in [*PLAIN_VALUES, "TRUE", "None", "none "])
+    yield from (
+        case("004.2", {"A_SECRET": n}) for n in ("", "0", "42", "-7", "+1.25", "1e5", ".5", "1_0", "1.", "0x1", "12a4")
+    )
+    yield from (case("004.12", {"A_SECRET": "1" * count}) for count in (15, 16))
+    for line in dict(fenced("verdicts"))[""].splitlines():
+        name, parts, _, _ = json.loads(line)
+        yield case("004.12", {name: "".join(parts)})
+    places = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Tq0vb/X8mLw2R /abc /Tq0vbX8mLw2R /a_b/c ../x ~me/x
+        /a:b https://example.org/a/b https://me@example.org/ https://example.org/?a=b http://[::1]:80/@s/a ftp://h/""".split()
+    places += ["/x/%s/y" % ("Ab1" * n) for n in (6, 7)] + ["https://example.org/" + "a1" * n for n in (7, 8)]
+    yield from (case("004.12", {name: place}) for place in places for name in ("A_KEY", "A_TOKEN"))
+    for pair in PLAIN_VARIABLES:
+        yield case("004.2", dict([pair.split("=", 1)]))
+    chance = random.Random(4)
+    for branch in branches_of(RULES[1]):
+        for _ in range(4):
+            value = drawn(chance, sre_parse.parse(branch, re.ASCII))
+            at = chance.randrange(len(value))
+            yield case("004.3", {"INNOCENT": value})
+            yield case("004.3", {"INNOCENT": value[:at] + value[at + 1 :]})  # without one character of it
+    yield from (case("004.3", {"INNOCENT": value}) for value in [*VALUES_TO_WITHHOLD, *PLAIN_TEXTS])
+    for name, value in (
+        ("BUNDLE_GEMS__EXAMPLE", "me:pw"),
+        ("BUNDLE_PATH", "a:b"),
+        ("BUNDLE_A__B", "-a:b"),
+        ("BUNDLE_A__B", "a:b/"),
+    ):
+        yield case("004.3", {name: value})
+    for name in ("GOOGLE_APPLICATION_CREDENTIALS", "BASH_FUNC_get_token()", "BASH_FUNC_token%%", "OLDPWD"):
+        yield from (case("004.3", {name: value}) for value in ("/g", "db://me:pw@h"))
+    group = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "db://me:pw@h",
+        "GIT_CONFIG_NOSYSTEM": "1"}
+    for value in ("c", "db://me:pw@h"):
+        yield case("004.2", {**group, "GIT_CONFIG_VALUE_0": value})
+    for keep in (["GIT_CONFIG_VALUE_0"], ["GIT_CONFIG_KEY_*"], ["GIT_CONFIG_VALUE_?"]):
+        yield case("004.8", {**group, "GIT_CONFIG_VALUE_1": "db://me:pw@i", "GIT_CONFIG_KEY_1": "c.d"}, keep=keep)
+    yield case("017.10", {**group, "GIT_CONFIG_VALUE_0": "c"}, drop=["GIT_CONFIG_KEY_0"])
+    some = {"A_TOKEN": "one", "B_TOKEN": "two", "GH_ONE_TOKEN": "three", "DATABASE_URL": "db://me:pw@h",
+        "CUSTOMER": "acme", "LOCAL_A": "x"}
+    for keep, drop in (
+        (["A_TOKEN"], []),
+        (["GH_*", "?_T*"], []),
+        (["gh_*", "[!A]*_TOKEN"], []),
+        ([], ["CUSTOMER", "LOCAL_*"]),
+        (["*"], ["A_TOKEN"]),
+    ):
+        yield case("004.8" if keep else "004.10", some, keep=keep, drop=drop)
+    dropped = ["SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE", "ENV", "BASH_XTRACEFD", "BASH_EXECUTION_STRING",
+        "GPG_TTY", "BASH_FUNC_builtin%%"]
+    dropped += ["BASH_FUNC_command%%", "BASH_FUNC_unset%%", "BASH_FUNC_ls%%", "HOME", "CI", "GIT_SSH_COMMAND"]
+    yield case("014.1", dict.fromkeys(dropped, "/x"), keep=["*"])
+    yield case(
+        "014.2",
+        {**dict.fromkeys(["PAGER", "EDITOR", "TERM"], "less"), "GIT_PAGER": "cat", "AWS_PAGER": "https://me:pw@h/"},
+    )
+    for name in ("AWS_SESSION_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        yield case("004.2", {"AWS_ACCESS_KEY_ID": "x", name: "y"})
+    colours = """FORCE_COLOR=3 CLICOLOR_FORCE=1 PY_COLORS=1 CARGO_TERM_COLOR=always npm_config_color=true GTEST_COLOR=yes
+        RUST_LOG_STYLE=always COMPOSE_ANSI=always CLANG_FORCE_COLOR_DIAGNOSTICS=ON FORCE_COLOUR= NO_COLOR=1 PIP_NO_COLOR=1
+        DISABLE_COLORS=true CLICOLOR=1 COLORTERM=truecolor A_COLOR=never B_COLORS=0 FORCE=1 X=a_FORCE_COLOR=1 MY_COLOR=blue"""
+    yield from (case("014.9", dict([pair.split("=", 1)])) for pair in colours.split())
+    dialogs = "askpass.sh echo my-ksshaskpass /x/x11-ssh-askpass ksshaskpass lxqt-openssh-askpass git-gui--askpass".split()
+    yield from (case("014.11", {"GIT_ASKPASS": askpass, "SSH_ASKPASS": askpass}) for askpass in dialogs)
+    given = {"PAGER": "my", "GIT_PAGER": "my", "GIT_ASKPASS": "ksshaskpass", "FORCE_COLOR": "1", "PY_COLORS": "1"}
+    yield case("004.11", given, keep=["PAGER", "GIT_*", "GIT_ASKPASS", "PY_COLORS", "*_COLOR", "EDITOR"])
+    for names in ((), ("LANG",), ("LC_ALL",), ("LC_CTYPE",), ("LC_COLLATE",)):
+        yield from (case("014.3", dict.fromkeys(names, value)) for value in ("", "C"))
+
+
+def branches_of(pattern):
+    """The alternatives of a pattern of SPEC.md; those of tokens, which stand in one group, each by itself."""
+    depth, parts, at, in_set = 0, [], 0, False
+    for n, letter in enumerate(pattern + "|"):
+        escaped = n and pattern[n - 1] == "\\"
+        in_set = (letter == "[" or in_set) and (letter != "]" or escaped) if not (letter == "[" and escaped) else in_set
+        depth += 0 if in_set or escaped else {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "|" and depth == 0 and not in_set:
+            parts, at = [*parts, pattern[at:n]], n + 1
+    tokens = re.fullmatch(r"(\(\?<!.*?\))\(\?:(.*)\)", parts[-1], re.DOTALL)
+    return parts[:-1] + branches_of(tokens[2]) if tokens else parts
+
+
+def notes():
+    names = ["A_TOKEN", "B_TOKEN", "PIP_INDEX_URL", "HTTPS_PROXY", "B-TOKEN"]
+    commands = ["true", "echo $A_TOKEN", ": X_A_TOKEN A_TOKEN2 9A_TOKEN a_token", ": éA_TOKEN",
+        "echo ${B_TOKEN:-A_TOKEN}", "B-TOKEN"]
+    for command in commands:
+        yield {"clause": "014.8", "withheld": names, "command": command, "exit_code": 0}
+        yield {"clause": "014.8", "withheld": names[:2], "command": command, "exit_code": 0, "by the host": ["A_TOKEN"]}
+    for code in (0, 3):
+        yield {"clause": "014.8", "withheld": names[:2], "command": "x", "exit_code": code,
+            "shown": "KeyError: 'B_TOKEN'\n"}
+    many = ["I%d_INDEX" % n for n in range(10, 55)]
+    yield {"clause": "014.6", "withheld": many, "command": "true", "exit_code": 0}
+    yield {"clause": "014.6", "withheld": many[:30], "command": "true", "exit_code": 0, "by the host": many[5:25]}
+    spoken = """fatal: Authentication failed for x|could not read Username for x|Permission denied (publickey).|Access denied for user x
+        |unauthorized: x|403 Client Error: Forbidden|(AccessDenied) x|NOAUTH x|Invalid API key|invalid_token|Missing or invalid credentials
+        |expired access token|Unable to locate credentials|You are not logged into x|Permission denied|access denied|status 403|4010 Forbidden
+        |Invalid or unexpected token|missing closing token|test_unauthorized_user|java.nio.file.AccessDeniedException: x|--noauth|credentials"""
+    for line in spoken.split("|"):
+        yield {"clause": "014.10", "withheld": names[:2], "command": "x", "exit_code": 1, "shown": " ".join(line.split())}
+    yield {"clause": "014.10", "withheld": names[:2], "command": "Authentication failed", "exit_code": 1}
+    yield {"clause": "014.10", "withheld": names[:2], "command": "x", "exit_code": 0, "shown": "Authentication failed"}
+    endings = ["no_proxy", "npm_config_registry", "A_INDEX", "INDEXES", "UV_INDEX_URL", "MY_REGISTRY", "REGISTRY_X"]
+    yield {"clause": "014.6", "withheld": endings, "command": "true", "exit_code": 1}
+
+
+def definitions():
+    styles = {"anthropic": "006.1", "openai": "006.7", "openai-chat": "006.11", "mcp": "006.8"}
+    for profile in ("modes", "jobs", "streams", "guarded"):
+        for style, clause in styles.items():
+            yield {"clause": clause, "profile": profile, "style": style, "directory": "/"}
+    for timeouts_s in (
+        {"default": 60, "slow": 90},
+        {"default": 0.5, "slow": 3600, "background": 7},
+        {"default": 119.9},
+    ):
+        yield {"clause": "006.3", "profile": "modes", "style": "mcp", "directory": "/a b/é",
+            "limits": {"timeouts_s": timeouts_s}}
+
+
+def messages():
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+
+    def request(method, number=1, **params):
+        return {"jsonrpc": "2.0", "id": number, "method": method, **({"params": params} if params else {})}
+
+    call, cancelled = {"name": "bash", "arguments": {"command": "ls"}}, "notifications/cancelled"
+    rows = [
+        ("025.12", row)
+        for row in (7, None, "x", True, 1.5, {}, [], [[]], [7, {"jsonrpc": "2.0", "id": 3, "method": "ping"}])
+    ]
+    rows += [("025.12", {"jsonrpc": version, "id": 8, "method": "ping"}) for version in ("1.0", 2.0, None, "2.0")]
+    rows += [
+        ("025.12", {"jsonrpc": "2.0", "id": odd, "method": "ping"})
+        for odd in (True, 1.5, {}, [], None, "", "a", 0, -1, 1.0, 2**53 + 1)
+    ]
+    rows += [("025.12", {"jsonrpc": "2.0", "id": 9, "method": odd}) for odd in (9, None, "no/such")]
+    rows += [("025.12", row) for row in ({"method": "ping"}, {"jsonrpc": "2.0", "id": 5}, {"jsonrpc": "2.0",
+        "id": 1.5}, {"id": 4, "method": "ping"})]
+    rows += [
+        ("025.12", {"jsonrpc": "2.0", "method": name}) for name in ("ping", "tools/call", "notifications/initialized")
+    ]
+    rows += [
+        ("025.12", {"jsonrpc": version, "id": 1, key: {}}) for version in ("2.0", "1.0") for key in ("result", "error")
+    ]
+    rows += [
+        ("025.8", {"jsonrpc": "2.0", "method": cancelled, "params": odd})
+        for odd in (7, [], None, {}, *({"requestId": n} for n in (1, "1", 1.0, 1.5, None, True)))
+    ]
+    rows += [
+        ("025.5", dict(request("tools/list", 7), params=odd))
+        for odd in (7, [], None, {"_meta": 7}, {"_meta": None}, {"cursor": "x"})
+    ]
+    rows += [("025.5", dict(request(method, 7), params=[])) for method in ("ping", "initialize", "no/such")]
+    calls = [call, {}, {**call, "name": "zsh"}, {"name": "bash"}, *({**call, "arguments": odd} for odd in ("ls", [],
+        None, 7, {}))]
+    calls += [{**call, "_meta": {"progressToken": odd}} for odd in ("p", 7, 0, "", None, 1.5, True, {})]
+    rows += [("025.5", request("tools/call", 7, **params)) for params in calls]
+    versions = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "1999-01-01", 7, None]
+    rows += [("025.3", request("initialize", protocolVersion=version)) for version in versions]
+    rows += [
+        ("025.3", request("initialize")),
+        ("025.3", request("initialize", protocolVersion="2024-11-05", _meta=meta)),
+    ]
+    for version in ["2026-07-28", "2025-11-25", "2031-01-01", "", 7, None]:
+        for method in ("tools/list", "ping", "server/discover", "tools/call", "no/such"):
+            rows.append(("025.2", request(method, 2, **(call if method == "tools/call" else {}),
+                _meta={next(iter(meta)): version})))
+    rows += [
+        ("025.1", request("server/discover")),
+        ("025.1", [request("ping", 1), 7, {"jsonrpc": "2.0", "method": cancelled}, request("ping", 2)]),
+    ]
+    yield from ({"clause": clause, "in": json.dumps(row)} for clause, row in rows)
+    ping = '{"jsonrpc": "2.0", "id": 1, "method": "ping"%s}'
+    lines = ["", " \t ", ping % "" + "\r", "{", "x", '{"a": NaN}', ping % ', "params": {"x": -Infinity}', "\ufeff{}",
+        ping % ', "id": 2']
+    lines += [
+        ping % ', "params": {"x": %s}' % ("7" * 1000),
+        ping % ', "params": {"x": %s}' % ("[" * 498 + "]" * 498),
+        "[" * 100000,
+    ]
+    yield from ({"clause": "025.12", "in": packed(line)} for line in lines)
+    yield from (
+        {"clause": "025.12", "bytes": latin(line)}
+        for line in (b"\xff\xfe", (ping % ', "params": {"x": "').encode() + b'\xff"}}')
+    )
+
+
+def lives():
+    """Histories of commands, in quarters of a second. Each kind of news comes at most twice, in any order that can be."""
+    chance = random.Random(7)
+    kinds = ["stop", "stop", "kill", "kill", "leave", "exit", "childless", "closed", "heard", "heard", "quiet", "quiet"]
+    for wait in (0.25, 0.5, 0.75):  # output goes on to come behind the end of the shell
+        news = [[8.25 + wait * n, {"heard_s": 8.25 + wait * n, "heard_bytes": n}] for n in range(1, 12)]
+        news.insert(0, [8.25, {"code": 0, "exited_s": 8.25}])
+        plan = {"limit_s": 4, "answer_after_s": None, "grace_s": 1.5, "drain_idle_s": 0.5, "drain_total_s": 2}
+        plan.update(background=False, ephemeral=False)
+        yield {"clause": "2.1", "plan": plan, "sees_tree": False, "start_s": 8.0, "moments": news}
+    for n in range(60):
+        plan = {"limit_s": chance.choice([1.5, 4, None]), "answer_after_s": None, "grace_s": chance.choice([0, 1.5]), "drain_idle_s": 0.5,
+            "drain_total_s": 2, "background": n % 3 == 1, "ephemeral": n % 5 == 0}
+        plan["answer_after_s"] = 0.25 if plan["background"] else chance.choice([None, None, 1])
+        now, code, childless, news, counts = 8.0, None, False, {}, {"stops": 0, "kills": 0}
+        moments = []
+        for kind in chance.sample(kinds, chance.randint(3, len(kinds))):
+            now += chance.choice([0.25, 0.25, 0.5, 1, 2.5])
+            if kind in ("stop", "kill"):
+                counts[kind + "s"] += 1
+                news = {kind + "s": counts[kind + "s"]}
+            elif kind == "leave":
+                news = {"has_left": True}
+            elif kind == "exit" and code is None:
+                code = chance.choice([0, 3, -15])
+                news = {"code": code, "exited_s": now}
+            elif kind == "childless" and code is not None:
+                news, childless = {"childless": True}, True
+            elif kind == "closed" and (childless or n % 2):
+                news = {"has_output": False}
+            else:
+                news = {"heard_s": now, "heard_bytes": 100 * len(moments)} if kind == "heard" and not childless else {}
+            moments.append([now, news])
+        end = {"childless": True, "has_output": False, **({"code": -9, "exited_s": now + 9} if code is None else {})}
+        moments += [[now + 4, {}], [now + 9, end], [now + 10, {}]]
+        yield {"clause": "2.1", "plan": plan, "sees_tree": n % 7 == 6, "start_s": 8.0, "moments": moments}
+
+
+INPUTS = {"texts": texts, "cuts": cuts, "answers": answers, "arguments": arguments, "secrets": secrets,
+    "notes": notes, "definitions": definitions, "messages": messages, "lives": lives}
