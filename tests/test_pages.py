@@ -13,7 +13,6 @@ from tests.test_spec import errors_of_the_code, profile_cell
 
 
 MANUAL = (HERE / "docs" / "manual.md").read_text(encoding="utf-8")
-PENDING = {"closed", "stdout_bytes", "stderr_bytes", ("NUL", "modes")}  # which the code is about to have
 
 
 def table(title):
@@ -72,7 +71,7 @@ def test_methods_and_attributes(tmp_path):
     with BashTool(state_dir=tmp_path) as tool:
         job = tool.job(tool.run("true", mode="background").pid)
         attributes = {name for name in vars(tool) if not name.startswith("_")} | (names - methods)
-    assert set(table("attribute of `BashTool`")) - PENDING == attributes - PENDING
+    assert set(table("attribute of `BashTool`")) == attributes
     names, methods = public(bash_tool.Job)
     rows = table("method of `Job`")
     assert {each.partition("(")[0] for each in rows} == methods
@@ -96,10 +95,8 @@ def test_results():
     fields = [one.name for one in dataclasses.fields(bash_tool.Result)]
     properties = {name for name, value in vars(bash_tool.Result).items() if isinstance(value, property)}
     rows = table("field of `Result`")
-    assert set(rows) - PENDING == (set(fields) | properties) - PENDING
-    assert [name for name in rows if name in fields and name not in PENDING] == [
-        name for name in fields if name not in PENDING
-    ]
+    assert set(rows) == set(fields) | properties
+    assert [name for name in rows if name in fields] == fields
     assert set(table("`status`")) == set(bash_tool.OUTPUT_SCHEMA["properties"]["status"]["enum"])
     rows, ids = table("error id"), errors_of_the_code()
     assert set(rows) == ids
@@ -146,7 +143,7 @@ def test_what_is_done_to_output():
         assert name.strip("`") == written
         for cell, profile in zip(cells, (MODES, bash_tool.JOBS, bash_tool.STREAMS)):
             cleaned = profile.cleaning(output)
-            assert (name, profile.name) in PENDING or cleaned == DONE.get(cell, output), (written, profile)
+            assert cleaned == DONE.get(cell, output), (written, profile)
     assert len(rows) == len(WRITTEN) + 1 and bash_tool.STREAMS.cleaning is bash_tool.GUARDED.cleaning
 
 
