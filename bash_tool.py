@@ -3497,6 +3497,11 @@ def _meant(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
     return None if no_process else value
 
 
+def _given(arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    meant = {key: _meant(key, value, known[key]) for key, value in arguments.items()}
+    return {key: value for key, value in meant.items() if value is not None}
+
+
 def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
     wanted = schema.get("type", _type_name(value))
@@ -3539,15 +3544,13 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
         return _wrong("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
-    meant = {key: _meant(key, value, known[key]) for key, value in arguments.items()}
-    given = {key: value for key, value in meant.items() if value is not None}
+    given = _given(arguments, known)
     background = given.get("run_in_background")
     mode = "background" if background else given.get("mode", "default")
     if mode == "background":
         given.pop("timeout", None)
     for key, value in given.items():
-        wrong = _wrong_argument(key, value, known[key])
-        if wrong:
+        if wrong := _wrong_argument(key, value, known[key]):
             return _wrong(wrong)
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
@@ -3567,8 +3570,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         return _wrong('"run_in_background" cannot be true here')
     if background and ("mode" in given or mode not in profile.timeouts_s):
         return _wrong('"run_in_background" needs a mode "background", and no "mode" beside it')
-    lone = re.search("[\ud800-\udfff]", given["command"])
-    if lone is not None:  # to a program it may stand for a byte that is no UTF-8 (PEP 383)
+    # To a program a lone surrogate may stand for a byte that is no UTF-8 (PEP 383).
+    if lone := re.search("[\ud800-\udfff]", given["command"]):
         return _wrong(
             '"command" holds a lone surrogate (U+%04X at index %d), which is no text'
             % (ord(lone.group()), lone.start())
