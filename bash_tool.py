@@ -228,6 +228,7 @@ EXEC_BYTES = 6 * MIB        # of arguments and variables, or a quarter of the st
 NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_MESSAGE_BYTES = 16 * MIB    # of a client; a command is at most some 300 KB by its description
+MESSAGE_END_BYTES = 4 * KIB     # of each end of a longer message, in which its id is looked for
 MAX_CALLS = 64              # of one client at a time; a call takes a thread and a descriptor
 OUTBOX_MESSAGES = 32        # that wait to be written; while it is full nothing is read
 PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with the line on what was
@@ -5636,6 +5637,28 @@ def _id(value: Any) -> Id | None:
     return value if isinstance(value, str) or _is_integer(value) else None
 
 
+# The id in the first and the last bytes of a message that is too long, with a NUL between: only
+# members whose values are plain stand before the id at the beginning, or behind it at the end.
+_MEMBER = rb'"(?:[^"\\\0]|\\.)*"\s*:\s*(?:"(?:[^"\\\0]|\\.)*"|[^\s",{}[\]\0]+)\s*'
+_ID = rb'"id"\s*:\s*("(?:[^"\\\0]|\\.)*"|-?[0-9]+)\s*'
+_LONG = rb"\A\s*\{\s*(?:%b,\s*)*?%b[,}]|[{,]\s*%b(?:,\s*%b)*\}\s*\Z" % (
+    _MEMBER,
+    _ID,
+    _ID,
+    _MEMBER,
+)
+
+
+def _id_of_long(line: bytes) -> Id | None:
+    """The id of a message that is too long, where one of its ends shows it. Upholds
+    REQ-BASH-025.14."""
+    found = re.search(_LONG, line[:MESSAGE_END_BYTES] + b"\0" + line[-MESSAGE_END_BYTES:])
+    try:
+        return load_json(found[found.lastindex or 0]) if found else None
+    except ValueError:
+        return None
+
+
 def _object(owner: Message, name: str) -> Message:
     """The member of this name, which must be an object. What is null or missing counts as empty.
     Raises ValueError."""
@@ -5850,15 +5873,15 @@ class Server:
                 self._outbox.append(answer)
 
     def _read(self) -> None:
-        """Splits what has come into lines. Of a line that is too long one byte more is kept than
-        is allowed. Upholds REQ-BASH-025.14."""
+        """Splits what has come into lines. Of a line that is too long the beginning is kept, one
+        byte more than is allowed, and its end."""
         chunk = b""
         with suppress(OSError):  # ECONNRESET: the client has left, and did not read all
             chunk = os.read(_SOURCE, READ_BYTES)
         self._at_end = not chunk
         first, *others = (chunk or b"\n").split(b"\n")  # the last line may have no newline
         self._line += first
-        del self._line[MAX_MESSAGE_BYTES + 1 :]
+        del self._line[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]
         for other in others:
             self._inbox.append(bytes(self._line))
             self._line = bytearray(other)
@@ -5904,7 +5927,7 @@ class Server:
                 return None
             if len(message) > MAX_MESSAGE_BYTES:
                 reason = "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES)
-                return error_message(None, INVALID_REQUEST, reason)
+                return error_message(_id_of_long(message), INVALID_REQUEST, reason)
             try:
                 message = load_json(message)
             except ValueError as problem:

@@ -359,7 +359,7 @@ BROKEN = {
     "025.26": wrong("GOODBYE_S", 1, 60),
     "025.10": [
         *wrong("LIVE_EVERY_S", 0.001, 0.5),
-        ("Server._next_message", "first.progress() if isinstance(first, CallUnderway) else None", "None"),
+        ("Server._next_message", "if progress is not None:", "if progress is not None and not answer:"),
     ],
     "025.11": [("CallUnderway.progress", "or self.call.token is None or", "or"), *wrong("HEARTBEAT_S", 9, 12)],
     "025.12": [
@@ -379,10 +379,7 @@ BROKEN = {
             "reversed(sorted(message, key=lambda n: isinstance(n, dict) and 'id' in n))",
         )
     ],
-    "025.14": [
-        ("Server._take", "None, INVALID_REQUEST", "1, INVALID_REQUEST"),
-        ("MAX_MESSAGE_BYTES", "16 * MIB", "4 * MIB"),
-    ],
+    "025.14": [("Server._take", "_id_of_long(message)", "None"), ("MAX_MESSAGE_BYTES", "16 * MIB", "4 * MIB")],
     "025.16": [("_start_python", "stderr=subprocess.DEVNULL", "stderr=None")],
     "025.17": [
         ("Server._begin", "in self._calls", "in [n for n in self._calls if type(n) is type(call.id)]"),

@@ -638,16 +638,20 @@ def long_lines(q):
     start, end = b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "', b'"}}'
     fits = b"x" * (most - len(start + end))
     answers_to(q, wire, (start + fits + end, 0, 1))
+    begin = b'{"method":"ping","params":{"id":5,"x":"'
     answers_to(
         q,
         wire,
-        (start + fits + b"x" + end, -32600, None),
-        (start + fits + end + b"\r", -32600, None),
+        (start + fits + b"x" + end, -32600, 1),
+        (start + fits + end + b"\r", -32600, 1),
+        (begin + fits + b'"},"jsonrpc":"2.0","id":"one"}', -32600, "one"),
+        (begin + fits + b'"}, "id": 2, "jsonrpc": "2.0"}', -32600, 2),
+        (begin + fits + b'","id":6}}', -32600, None),
         (b"x" + fits + start + end, -32600, None),
     )
     before = peak_of(wire.pid)
     long = b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}'
-    answers_to(q, wire, (long, -32600, None), (requested(3, "ping"), 0, 3))
+    answers_to(q, wire, (long, -32600, 2), (requested(3, "ping"), 0, 3))
     q.below(peak_of(wire.pid) - before, 32 << 10, "KiB by which the server grows for a line of 60 MB")
 
 
