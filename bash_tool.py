@@ -1327,8 +1327,8 @@ builtin cd -L -- "$BASH_EXECUTION_STRING" || builtin exit; OLDPWD=$1; \
 # lower the copy is descriptor 9.
 _KEEP_FILE = """\
 { if command exec 1020<&%d; then { { command exec 1023<&1022; } <&1020; } <&1020; \
-else command exec 20<&%d; { { command exec 9<&22; } <&20; } <&20; fi; \
-command exec %s 20<&- 1020<&-; } 2>/dev/null; """
+else command exec 15<&%d; { { command exec 9<&17; } <&15; } <&15; fi; \
+command exec %s 15<&- 1020<&-; } 2>/dev/null; """
 # The trap takes the descriptor at which an empty string and a NUL stand, as behind the text of the
 # command. A trap on DEBUG would write among the variables, and a limit on the size of files would
 # kill the shell.
@@ -2748,9 +2748,9 @@ def bytes_of_tail(profile: Profile) -> tuple[int, int]:
 
 
 def bytes_of_head(profile: Profile) -> tuple[int, int]:
-    """... `keep_head`: a character takes four at most. A limit that does not count has its
-    default."""
-    return 4 + max(4 * profile.max_output_chars, profile.max_output_bytes), 0
+    """... `keep_head`: a character takes four at most."""
+    by_chars = "max_output_chars" in profile.truncation.limits
+    return 4 + (4 * profile.max_output_chars if by_chars else profile.max_output_bytes), 0
 
 
 def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:

@@ -3540,9 +3540,9 @@ def test_req_bash_017_7_deny():
 
 @clause("017.8", saboteur=("main", "keep_env=options.keep_env,", ""))
 def test_req_bash_017_8_keep_env():
-    secrets = {"A_TOKEN": "one", "B_TOKEN": "two", "C_KEY_ID": "three"}
+    secrets = {"A_TOKEN": "one", "B_TOKEN": "two", "C_PASSWORD": "three"}
     env = dict(os.environ, **secrets)
-    command = "printf %s/ \"$A_TOKEN\" \"$B_TOKEN\" \"$C_KEY_ID\""
+    command = "printf %s/ \"$A_TOKEN\" \"$B_TOKEN\" \"$C_PASSWORD\""
     globs = ["A_TOKEN", "B_TOKEN", "*_TOKEN", "?_TOKEN", "C_*", "[AC]_*", "*", "a_token", "TOKEN"]
 
     @fewer
@@ -4294,7 +4294,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
         stranger = subprocess.Popen(lasting("sleep 600").split())
         try:
             pid = tool.run(lasting("sleep 601")).pid
-            verbs = ("check_pid", stranger.pid), ("kill_pid", stranger.pid), ("kill_pid", -1), ("kill_pid", 0)
+            verbs = ("check_pid", stranger.pid), ("kill_pid", stranger.pid), ("kill_pid", -1), ("kill_pid", "-1")
             for verb, number in verbs:
                 result = tool.call({verb: number})
                 assert (result.status, result.error, result.is_error) == ("rejected", "no_such_job", True)

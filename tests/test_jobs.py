@@ -198,8 +198,9 @@ def test_a_job_in_a_directory_that_is_gone(tmp_path):
     assert (result.status, result.error, result.pid) == ("failed", "shell_not_found", None)
     result = BashTool(shell="true").run(":", mode="background")
     assert (result.status, result.error) == ("failed", "spawn_failed") and "before it read the command" in result.text
+    tool = BashTool(state_dir="file")
     Path("file").write_text("")
-    result = BashTool(state_dir="file").run(":", mode="background")
+    result = tool.run(":", mode="background")
     assert (result.status, result.error) == ("failed", "spawn_failed") and "file" in result.text
 
 
@@ -439,7 +440,7 @@ def test_help_is_short_enough_to_read():
     env = dict(os.environ, PYTHONPATH=str(TOOL.parent), PAGER="cat")
     text = ran(sys.executable, "-c", "import bash_tool; help(bash_tool)", env=env).stdout.decode()
     assert text.count("Executes shell commands via bash -c") == 0
-    assert "profile: 'Profile | str' = <Profile modes>" in text
+    assert "profile: 'Profile | str' = <Profile name='modes', timeouts_s={" in text
     for field in dataclasses.fields(bash_tool.Profile):
         assert re.search(r"^ *%s +\w" % field.name, bash_tool.Profile.__doc__, re.MULTILINE), field.name
     for option in list(inspect.signature(BashTool).parameters):
