@@ -141,7 +141,7 @@ from typing import (
     overload,
 )
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 __all__ = [
     "BashTool",
