@@ -63,7 +63,9 @@ class History(RuleBasedStateMachine):
         grace_s=st.sampled_from([15.0, 15.0, 0.3, 0.0]),
         sees_tree=st.sampled_from([True, True, False]),
         outsider=st.booleans(),
-        others=st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.booleans()), max_size=3),
+        others=st.lists(
+            st.tuples(st.sampled_from([*KINDS, "filter", "filter", "swallows"]), st.booleans()), max_size=3
+        ),
         start=st.lists(
             st.sampled_from(["due", "due", "exit", "killed", "stop"]), max_size=4
         ),  # to be deep in a life soon
