@@ -66,9 +66,7 @@ class History(RuleBasedStateMachine):
         others=st.lists(
             st.tuples(st.sampled_from([*KINDS, "filter", "filter", "swallows"]), st.booleans()), max_size=3
         ),
-        start=st.lists(
-            st.sampled_from(["due", "due", "exit", "killed", "stop"]), max_size=4
-        ),  # to be deep in a life soon
+        start=st.lists(st.sampled_from(["due", "due", "exit", "killed", "stop"]), max_size=4),
     )
     def begin(self, kind, ephemeral, grace_s, sees_tree, outsider, others, start):
         self.plan = PLAN._replace(ephemeral=ephemeral, grace_s=grace_s, **PLANS[kind])

@@ -39,8 +39,8 @@ FILES = {"ends.py": ENDS, "test_x.py": TESTS, "unit_x.py": UNITS, "pool.py": POO
 E = "python3 ends.py"
 S = "chmod +x s.sh; "
 
-# What runs, what stands in s.sh, and what the answer must hold. Each makes the file ready when it is time to stop it, and
-# files whose names begin with `later` if it goes on.
+# What runs, what stands in s.sh, and what the answer must hold. Each makes `ready` when it is time to stop it, and
+# names that begin with `later` if it goes on.
 CASES = {
     "script": (S + "./s.sh", "touch ready; sleep 600\ntouch later", ""),
     "script or": (S + "./s.sh || true; touch later", E + " || touch later", "asked"),
