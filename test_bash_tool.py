@@ -394,7 +394,7 @@ def test_req_bash_002_8_silence_is_told_once(name):
 
 
 # What handles INT and then prints what it held; what comes behind it on its way is not lost either.
-HOLDS_BACK = """%s -c 'import time; print("%s"); open("ready", "w"); time.sleep(600)' 2>/dev/null"""
+HOLDS_BACK = """%s -c 'import os, time; print("%s"); os.mkdir("ready"); time.sleep(600)' 2>/dev/null"""
 
 
 @clause("002.9", saboteur=("ends_at_interrupt", "not seen.caught & _INT or", "True or"))

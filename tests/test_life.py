@@ -63,10 +63,12 @@ class History(RuleBasedStateMachine):
         grace_s=st.sampled_from([15.0, 15.0, 0.3, 0.0]),
         sees_tree=st.sampled_from([True, True, False]),
         outsider=st.booleans(),
-        others=st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.booleans()), max_size=3),
-        moments=st.integers(0, 2),
+        others=st.lists(
+            st.tuples(st.sampled_from([*KINDS, "filter", "filter", "swallows"]), st.booleans()), max_size=3
+        ),
+        start=st.lists(st.sampled_from(["due", "due", "exit", "killed", "stop"]), max_size=4),
     )
-    def begin(self, kind, ephemeral, grace_s, sees_tree, outsider, others, moments):
+    def begin(self, kind, ephemeral, grace_s, sees_tree, outsider, others, start):
         self.plan = PLAN._replace(ephemeral=ephemeral, grace_s=grace_s, **PLANS[kind])
         self.has_steps = sees_tree and grace_s > 0
         self.outsider = outsider  # another process holds the output
@@ -84,16 +86,25 @@ class History(RuleBasedStateMachine):
         for other, slow in others:
             self.appears(other, 0, slow)
         self.turn()
-        for _ in range(moments):
-            self.the_time_comes()
+        for each in start:
+            if each in ("exit", "killed"):
+                self.end(1, -9 if each == "killed" else 0)
+                self.turn()
+            elif each == "stop":
+                self.somebody_ends_it(each)
+            elif self.life.phase != "over":
+                self.the_time_comes()
 
     # What happens
 
-    @rule(count=st.integers(1, 2 * MIB))
+    @rule(count=st.sampled_from([1, 2 * MIB]), times=st.sampled_from([1, 1, 6]))
     @precondition(lambda self: self.has_output)
-    def bytes_come(self, count):
-        self.facts.update(heard_s=self.now, heard_bytes=self.facts["heard_bytes"] + count)
-        self.turn()
+    def bytes_come(self, count, times):
+        """Once, or again and again just in time."""
+        for n in range(times):
+            self.now = nextafter(self.life.due_s, 0) if n and self.life.due_s < self.now + 1 else self.now
+            self.facts.update(heard_s=self.now, heard_bytes=self.facts["heard_bytes"] + count)
+            self.turn()
 
     @rule(code=st.sampled_from([0, 3, -9]))
     @precondition(lambda self: 1 in self.living)
@@ -224,7 +235,7 @@ class History(RuleBasedStateMachine):
         """What should have happened by now has happened."""
         life, now = self.life, self.now
         assert life.due_s > now or life.phase == "over", "it waits for nothing"
-        assert not self.accepted or life.phase not in ("watch", "drain", "report"), "a stop was not obeyed"
+        assert not self.accepted or life.phase not in ("watch", "drain", "report", "stay"), "a stop was not obeyed"
         assert self.facts["code"] is None or life.phase != "watch"
         if life.phase == "watch":
             answers = self.plan.answer_after_s < self.plan.limit_s

@@ -1,0 +1,235 @@
+"""Stops of real programs: no later line runs, nothing acts on half an input, and what was held back is shown."""
+
+import os
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.processes import alive, eventually, number_in
+from tests.support import BashTool, cancelled_when, dying_host, fault, lasting, needs_proc, tiny
+
+pytestmark = needs_proc
+
+# No `open` without a name for its file: an INT that strikes while such a file is closed is lost in CPython.
+# It ends by itself at INT, as pytest, psql and servers in node do: the shell above it must not take that for success.
+ENDS = """
+import os, sys, time
+try:
+    print("begun"); os.mkdir("ready"); time.sleep(600)
+except KeyboardInterrupt:
+    print("asked"); sys.exit(0)
+"""
+TESTS = "import os, time\ndef test_a(): assert 1 == 2\ndef test_b(): os.mkdir('ready'); time.sleep(600)\n"
+UNITS = (
+    "import os, time, unittest\nclass T(unittest.TestCase):\n    def test_b(self): os.mkdir('ready'); time.sleep(600)\n"
+)
+POOL = """
+import os, time
+from concurrent.futures import ProcessPoolExecutor
+def task(n):
+    os.makedirs("ready", exist_ok=True); time.sleep(1); open("later-%d" % n, "w")
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2) as pool: list(pool.map(task, range(8)))
+"""
+FILES = {"ends.py": ENDS, "test_x.py": TESTS, "unit_x.py": UNITS, "pool.py": POOL}
+E = "python3 ends.py"
+S = "chmod +x s.sh; "
+
+# What runs, what stands in s.sh, and what the answer must hold. Each makes `ready` when it is time to stop it, and
+# names that begin with `later` if it goes on.
+CASES = {
+    "script": (S + "./s.sh", "touch ready; sleep 600\ntouch later", ""),
+    "script or": (S + "./s.sh || true; touch later", E + " || touch later", "asked"),
+    "script in a loop": (S + "./s.sh", "for n in 1 2 3; do %s; touch later-$n; done" % E, "asked"),
+    "timeout": (S + "timeout 500 ./s.sh", E + "\ntouch later", "asked"),
+    "nice and env": (S + "env nice stdbuf -oL nohup setsid ./s.sh", E + "\ntouch later", ""),
+    "strace": (S + "strace -f -o /dev/null ./s.sh", E + "\ntouch later", "asked"),
+    "sudo": (S + "sudo -n ./s.sh", E + "\ntouch later", ""),
+    "script | tail": (S + "./s.sh | tail -n 3; touch later", E + "\ntouch later", "asked"),
+    "make": (S + "printf 'all:\\n\\t-./s.sh\\n\\ttouch later\\n' > Makefile; make", E + "\ntouch later", "asked"),
+    "make -j": (
+        "printf 'all: a b c\\na b c:\\n\\ttouch ready; sleep 600\\n\\ttouch later\\n' > Makefile; make -j3",
+        "",
+        "",
+    ),
+    "bisect": (
+        S
+        + "git init -q r; cd r; for n in 1 2 3 4; do git -c user.name=a -c user.email=b commit -q --allow-empty -m $n; "
+        "done; git bisect start HEAD HEAD~3; git bisect run ../s.sh",
+        "cd ..; %s\ntouch later" % E,
+        "",
+    ),
+    "find | while read": (
+        "mkdir d; touch d/1 d/2 d/3; find d -type f | while read f; do %s </dev/null; touch later; done" % E,
+        "",
+        "asked",
+    ),
+    "while read below timeout": (
+        "seq 3 | while read n; do touch ready; timeout 500 sleep 600 </dev/null; touch later; done",
+        "",
+        "",
+    ),
+    "while read < <()": ("while read n; do touch ready; sleep 600 </dev/null; touch later; done < <(seq 3)", "", ""),
+    "| bash": ("printf 'touch ready; sleep 600 </dev/null\\ntouch later\\n' | bash", "", ""),
+    "bash <<E": ("bash <<E\ntouch ready; sleep 600\ntouch later\nE", "", ""),
+    "sh -c": ("sh -c '%s; touch later'; touch later" % E, "", "asked"),
+    "function": ("f() { %s; touch later; }; f; touch later" % E, "", "asked"),
+    "subshell": ("(%s; touch later) || touch later" % E, "", "asked"),
+    "xargs": ("seq 3 | xargs -n1 sh -c '%s; touch later'" % E, "", "asked"),
+    "xargs -P": ("seq 5 | xargs -n1 -P2 sh -c 'touch ready; sleep 600; touch later'", "", ""),
+    "find -exec": ("mkdir q; touch q/1 q/2; find q -type f -exec %s \\; -exec touch later \\;" % E, "", "asked"),
+    "npm": (
+        """echo '{"scripts": {"t": "%s; touch later", "postt": "touch later"}}' > package.json; npm run t; touch later"""
+        % E,
+        "",
+        "",
+    ),
+    "half a list": ("touch later-1 keep; (echo keep; printf lat; touch ready; sleep 600) | xargs rm", "", ""),
+    "half a file": (
+        """(printf x; touch ready; sleep 600) | python3 -c 'import sys; d = sys.stdin.read(); open("later", "w")'""",
+        "",
+        "",
+    ),
+    "python -i < file": (
+        "printf 'import time; f = open(\"ready\", \"w\"); time.sleep(600)\\nopen(\"later\", \"w\")\\n' > s; python3 -i < s",
+        "",
+        "",
+    ),
+    "| python -i": (
+        "printf 'import time; f = open(\"ready\", \"w\"); time.sleep(600)\\nopen(\"later\", \"w\")\\n' | python3 -i",
+        "",
+        "",
+    ),
+    "python - <<E": ("python3 - <<'E'%sE\ntouch later" % ENDS, "", "asked"),
+    "pool": ("python3 pool.py", "", "KeyboardInterrupt"),
+    "trap TERM in Python": (
+        "python3 -c \"import signal, sys, time; signal.signal(15, lambda *_: (print('saved'), sys.exit())); "
+        "f = open('ready', 'w'); time.sleep(600)\"",
+        "",
+        "saved",
+    ),
+    "pytest": ("python3 -m pytest -q -p no:cacheprovider test_x.py; touch later", "", "1 failed"),
+    "pytest | tail": (
+        "python3 -m pytest -q -p no:cacheprovider test_x.py 2>&1 | tail -n 15",
+        "",
+        "FAILED test_x.py::test_a",
+    ),
+    "unittest": ("python3 -m unittest -v unit_x.py; touch later", "", "KeyboardInterrupt"),
+    "buffered lines": (
+        "python3 -c \"import time; print('held'); f = open('ready', 'w'); time.sleep(600)\"",
+        "",
+        "held",
+    ),
+    "compiler | tail": (
+        "(echo compiling; echo 'error: x'; sleep 0.5; touch ready; sleep 600) 2>&1 | tail -n 5",
+        "",
+        "compiling\nerror: x\n",
+    ),
+    "tee | wc": ("(echo a; echo b; sleep 0.5; touch ready; sleep 600) | tee f | wc -l", "", "2\n"),
+    "node": (
+        "node -e 'process.on(\"SIGINT\", () => { console.log(\"asked\"); process.exit(0); }); require(\"fs\").writeFileSync(\"ready\", \"\"); setTimeout(() => {}, 600000)'; touch later",
+        "",
+        "asked",
+    ),
+}
+NEEDS = {
+    "strace": "strace",
+    "sudo": "sudo",
+    "npm": "npm",
+    "node": "node",
+    "bisect": "git",
+    "make": "make",
+    "make -j": "make",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_stop_of(name):
+    command, script, shown = CASES[name]
+    if name in NEEDS and not shutil.which(NEEDS[name]):
+        pytest.skip("%s is not installed" % NEEDS[name])
+    for file, text in {**FILES, "s.sh": "#!/bin/bash\n%s\n" % script}.items():
+        Path(file).write_text(lasting(text))
+    env = {"PATH": os.path.dirname(sys.executable) + ":" + os.environ["PATH"]}  # whose python3 has pytest
+    before = set(os.listdir("."))
+    with BashTool(".", profile=tiny(default=120, grace=15), env=env) as tool:
+        result = tool.run(lasting(command), cancel=cancelled_when("ready"))
+    assert result.status == "cancelled" and shown in result.stdout, result.stdout
+    kept = {"later-1"} if name == "half a list" else set()
+    assert {file for file in set(os.listdir(".")) - before if file.startswith("later")} == kept
+    assert name != "half a list" or Path("keep").exists()
+
+
+# Swallows INT, and TERM too.
+STUBBORN = """
+import os, signal, time
+def told(number, _): open("got-%d" % number, "w")
+signal.signal(2, told)
+if os.environ.get("DEAF"): signal.signal(15, told)
+print(os.getpid(), file=open("me.new", "w"))
+os.rename("me.new", "me")
+while True: time.sleep(0.05)
+"""
+STEPS = {
+    "INT": ("exec %s stubborn.py", 30, "got-2"),
+    "a filter is spared": ("%s stubborn.py | tail", 30, "got-2"),
+    "a trap is waited for": ("trap 'touch got-15; sleep 600' TERM; %s stubborn.py; :", 30, "got-15"),
+    "TERM": ("DEAF=1 exec %s stubborn.py", 30, "got-15"),
+}
+
+
+@fault(
+    "the_host_is_killed",
+    saboteur=[
+        ("Life.act", "self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)", "pass"),
+        ("Life.act", "self.attached = self._has_steps = False", "self.attached = False"),
+    ],
+)
+@pytest.mark.parametrize("step", STEPS)
+def test_the_host_is_killed_in_a_step(step):
+    """Whatever step a stop is in, nothing of the command is left soon after its host was killed."""
+    command, grace_s, sign = STEPS[step]
+    Path("stubborn.py").write_text(STUBBORN)
+    program = """
+        command, grace_s, sign = sys.argv[1:]
+        cancel = Cancel()
+
+        def until(path):
+            while not os.path.exists(path):
+                time.sleep(0.01)
+
+        def go():
+            until("me")
+            cancel.cancel()
+            until(sign)
+            os.kill(os.getpid(), 9)
+
+        threading.Thread(target=go, daemon=True).start()
+        BashTool(profile=dataclasses.replace(MODES, grace_s=float(grace_s))).run(command, cancel=cancel)
+    """
+    dying_host(program, lasting(command % sys.executable), grace_s, sign)
+    assert eventually(lambda: not alive(number_in("me")), 8)  # the grace would take longer
+
+
+@fault("a_second_cancel", saboteur=("Life._end", "self.stops > 1", "False"))
+def test_a_second_cancel_ends_what_swallows_int():
+    """The way out for programs that a stop in steps keeps longer."""
+    Path("stubborn.py").write_text(STUBBORN)
+    begun_s = time.monotonic()
+    with BashTool(".", profile=tiny(default=120, grace=60)) as tool:
+        cancel = cancelled_when("got-2")
+        threading.Thread(
+            target=lambda: eventually(lambda: Path("me").exists()) and cancel.cancel(), daemon=True
+        ).start()
+        result = tool.run("exec %s stubborn.py" % sys.executable, cancel=cancel)
+    assert result.status == "cancelled" and time.monotonic() - begun_s < 15 and not alive(number_in("me"))
+
+
+def test_a_plain_sleep_ends_at_once():
+    """The steps cost what ends at TERM nothing."""
+    with BashTool(".", profile=tiny(default=0.3, grace=60)) as tool:
+        assert tool.run(lasting("sleep 600; :")).duration_s < 5
