@@ -76,6 +76,11 @@ def test_spec_ties():
         assert re.match(r"Why: (?:(?!```).+\n)+(?:\nDetail: (?:(?!```).+\n)+)?```example", body), number
 
 
+def test_spec_clauses_stand_in_order():
+    """Requirements, and the clauses of each, stand in the order of their numbers."""
+    assert [*CLAUSES] == sorted(CLAUSES, key=lambda number: [int(part) for part in number.split(".")])
+
+
 def test_spec_docstring_is_the_clause():
     """A property has its clause for a docstring, from `@clause`, or word for word; each has the number in its name."""
     for number, test in PROPERTIES.items():
