@@ -4,7 +4,6 @@ import ast
 import contextlib
 import dataclasses
 import doctest
-import fnmatch
 import inspect
 import json
 import os
@@ -21,12 +20,13 @@ import pytest
 
 import test_bash_tool
 from tests.conformance.panel import BROKEN
-from tests.spec import CLAUSES, Conversation, EXAMPLES, HERE, LEVELS, REFERENCE, SPEC, TAG, UPON
+from tests.spec import CLAUSES, Conversation, EXAMPLES, HERE, LEVELS_OF, REFERENCE, SPEC, TAG, UPON
 from tests.spec import dumped_examples, fenced, holds_clause, offers_example, rows_of, spec_for, steps_of
 from tests.spec import without_jobs
 from tests.support import BashTool, Cancel, Client, MODES, PROFILES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
 from tests.support import changed, compiled_script, long_look, needs_proc, one_or_more, ran, recipes, sabotaged
 from tests.support import saboteurs_at_tests, slack_s
+from tests.tools.contents import with_contents
 
 
 PROPERTIES = {
@@ -235,14 +235,17 @@ def test_spec_for_levels(levels):
     assert not re.search(r"\b(?:%s)\b" % others, prose.replace("`", ""))
 
 
+def test_spec_contents():
+    """The contents of SPEC.md are made from its clauses, its examples and the names of the properties."""
+    assert SPEC == with_contents(SPEC)
+
+
 def test_spec_levels():
     """Every clause is in a level of conformance, and every number that a table or the index names is a clause."""
-    assert LEVELS == {row[0]: row[3].split() for row in rows_of("1.3 Conformance")[1:]}
-    assert {"core", "jobs", "server", "command line", "library", "JOBS", "STREAMS", "GUARDED"} == set(LEVELS)
-    globs = [glob for level in LEVELS.values() for glob in level]
-    in_no_level = [number for number in CLAUSES if not any(fnmatch.fnmatch(number, glob) for glob in globs)]
-    without_clause = [glob for glob in globs if not fnmatch.filter(CLAUSES, glob)]
-    assert (in_no_level, without_clause) == ([], [])
+    levels = {"core", "jobs", "server", "command line", "library", "JOBS", "STREAMS", "GUARDED"}
+    assert [*LEVELS_OF] == [*CLAUSES] and set(UPON) == levels
+    assert {level for known in LEVELS_OF.values() for level in known} == levels
+    assert all(known == [level for level in UPON if level in known] for known in LEVELS_OF.values())
     index = SPEC.split("\n## 7 Index\n")[1].split("\n## ")[0]
     assert set(re.findall(r"\b\d{3}\.\d{1,2}\b", SPEC.split("\n## 4 Reference\n")[1])) <= set(CLAUSES)
     assert set(CLAUSES) == set(re.findall(r"\b\d{3}\.\d+\b", index))
