@@ -59,6 +59,11 @@ def test_a_property_draws_its_cases_or_says_why_not():
     assert sorted(named) == sorted(number for number, test in PROPERTIES.items() if not draws(test))
 
 
+def test_spec_version():
+    """The page says the version of the tool that it belongs to, and its date."""
+    assert re.search(r"(?m)\A# .*\n\nVersion %s, 20\d\d-\d\d-\d\d\.$" % re.escape(bash_tool.__version__), SPEC)
+
+
 def test_spec_ties():
     """Clauses, examples, properties and saboteurs are the same set; each clause has one SHALL and a reason."""
     assert len(CLAUSES) > 80 and SPEC.count("#### REQ-BASH-") == len(CLAUSES)
@@ -177,17 +182,17 @@ def test_spec_accounts_for_the_seeds():
         numbers = re.findall(r"\d{3}\.\d+", held)
         assert all(number in CLAUSES for number in numbers), asks
         assert numbers or re.search("decided against|not ours|host|nothing is logged|departs", held), asks
-    departures = rows_of("5.1 Where a profile departs from its document")[1:]
+    departures = table_of("spec-notes.md", "Where a profile departs from its document")
     assert len(departures) > 30 and all(len(row) == 4 and all(row) for row in departures)
     assert {seed for row in departures for seed in row[0].split(", ")} == {seed for seed, _, _ in rows}
 
 
 def test_spec_holds_the_seven_requirements():
-    """The table of section 3 has the 16 demands of document 003 under its titles, each with clauses and their tests, and
+    """The table of the notes has the 16 demands of document 003 under its titles, each with clauses and their tests, and
     the clauses of the seven stand under the same titles, before all others."""
-    table, beyond = SPEC.split("\n## 3 Clauses\n")[1].split("\n## 4 Reference\n")[0].split("\n## Beyond the seven\n")
-    rows = [line[2:-2].split(" | ") for line in table.splitlines() if re.match(r"\| \d{3} ", line)]
-    titles = re.findall(r"(?m)^### REQ-BASH-(\d{3} .*)$", table)
+    seven, beyond = SPEC.split("\n## 3 Clauses\n")[1].split("\n## 4 Reference\n")[0].split("\n## Beyond the seven\n")
+    rows = table_of("spec-notes.md", "The seven requirements of document 003")
+    titles = re.findall(r"(?m)^### REQ-BASH-(\d{3} .*)$", seven)
     demands = {title: [row[0] for row in rows].count(title) for title in titles}
     assert [title[:3] for title in titles] == ["%03d" % n for n in range(1, 8)]
     assert list(demands.values()) == [2, 3, 3, 2, 1, 3, 2] and sum(demands.values()) == len(rows)
@@ -301,8 +306,11 @@ def test_spec_definitions():
 
 
 def test_spec_constants():
-    """The constants of SPEC.md are the module's, all of them; each of its texts stands in SPEC.md."""
-    rows = rows_of("4.10 Constants") + rows_of("4.13 The Model Context Protocol")
+    """The constants of SPEC.md and of its notes are the module's, all of them, each in one of the two; those of 4.10 name
+    a clause or a section. Each of the module's texts stands in SPEC.md."""
+    rows = rows_of("4.10 Constants")
+    assert all(re.search(r"\b(\d{3}\.\d+|[24]\.\d+)\b", row[2]) for row in rows[1:])
+    rows += rows_of("4.13 The Model Context Protocol") + table_of("spec-notes.md", "Numbers of the oracle's own choice")
     rows = [row for row in rows if re.fullmatch("`[A-Z_]+`", row[0])]
     units = {"KIB": 1024, "MIB": 1024**2}
     assert {**{row[0].strip("`"): float(row[1]) for row in rows}, **units} == constants(int, float)
