@@ -18,9 +18,17 @@ FENCE = re.compile(r"^```example REQ-BASH-(\d{3}\.\d+)([^\n]*)\n(.*?)^```$", re.
 EXAMPLES = [(number, head.strip(), body) for number, head, body in FENCE.findall(SPEC)]
 
 
-def fenced(kind):
-    """The fences of SPEC.md of this kind: what stands behind the word, and the body."""
-    return re.findall(r"^```%s ?([^\n]*)\n(.*?)\n```$" % kind, SPEC, re.MULTILINE | re.DOTALL)
+def fenced(kind, page=SPEC):
+    """The fences of SPEC.md, or of another page, of this kind: what stands behind the word, and the body."""
+    return re.findall(r"^```%s ?([^\n]*)\n(.*?)\n```$" % kind, page, re.MULTILINE | re.DOTALL)
+
+
+def verdicts():
+    """Of each variable in the notes to SPEC.md its name, its value, the verdict, and the rule that decides (0: none)."""
+    ((_, lines),) = fenced("verdicts", (HERE / "docs" / "spec-notes.md").read_text(encoding="utf-8"))
+    for line in lines.splitlines():
+        name, parts, verdict, rule = json.loads(line)
+        yield name, "".join(parts), verdict, rule
 
 
 def rows_of(heading):

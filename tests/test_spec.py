@@ -229,7 +229,7 @@ def test_spec_for_levels(levels):
     examples = [body for n, head, body in EXAMPLES if holds_clause(held, n) and offers_example(held, head, body)]
     examples = examples if "jobs" in held else [*map(without_jobs, examples)]
     assert re.findall(r"(?ms)^```example[^\n]*\n(.*?)^```$", text) == examples
-    for head in ("environment", "rule 1", "groups", "verdicts", "pattern TOKEN", "grammar"):
+    for head in ("environment", "rule 1", "groups", "pattern TOKEN", "grammar"):
         assert "\n```%s\n" % head in text
     assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
     prose = re.sub(r"^```[^\0]*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE)
