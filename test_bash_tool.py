@@ -49,7 +49,7 @@ from tests.known_commands import endless_in_each_way, failures, filler, folders,
 from tests.known_commands import sizes_about, until, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
 from tests.processes import of_proc, parent_of, processes, running
-from tests.spec import LONGER_MODES, fenced, size_in_words
+from tests.spec import LONGER_MODES, fenced, size_in_words, verdicts
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
 from tests.support import SOURCE, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
 from tests.support import cancelled_after, cancelled_when, children, clause, cli, compiled_script, descriptors, draws
@@ -1459,15 +1459,14 @@ def test_req_bash_004_12_where_who_and_how_long_pass():
         assert not passes("TOKEN_KEY_ID") and not passes("MY_SECRET_KEY_ID")
 
     by_the_name_or_the_value()
-    for line in dict(fenced("verdicts"))[""].splitlines():
-        name, parts, verdict, rule = json.loads(line)
-        assert bash_tool.looks_secret(name, "".join(parts)) == (verdict == "secret"), line
+    for name, value, verdict, rule in verdicts():
+        assert bash_tool.looks_secret(name, value) == (verdict == "secret"), name
         rules = bash_tool.SECRET_RULES[: rule - 1] + bash_tool.SECRET_RULES[rule:]
         with pytest.MonkeyPatch.context() as patch:  # the rule that the line names decides
             patch.setattr(bash_tool, "SECRET_RULES", bash_tool.SECRET_RULES[:rule])
-            assert not rule or bash_tool.looks_secret(name, "".join(parts)) == (verdict == "secret"), line
+            assert not rule or bash_tool.looks_secret(name, value) == (verdict == "secret"), name
             patch.setattr(bash_tool, "SECRET_RULES", rules[: rule - 1])
-            assert not rule or not bash_tool.looks_secret(name, "".join(parts)), line
+            assert not rule or not bash_tool.looks_secret(name, value), name
     drawn = random.Random(os.urandom(8))
     for kind, (alphabet, length, begin, end) in KEYS.items():
         for n in range(20_000 if THOROUGH else 1000):

@@ -1,7 +1,6 @@
 """SPEC.md as data: its clauses, tables, levels and examples, and its text for some levels. Takes the standard library
 alone, because the judge of foreign servers reads the page through this module."""
 
-import fnmatch
 import functools
 import json
 import re
@@ -16,16 +15,20 @@ SPEC = (HERE / "SPEC.md").read_text(encoding="utf-8")
 CLAUSE = re.compile(r"^#### REQ-BASH-(\d{3}\.\d+)\n> (.*?)\n\n(.*?)(?=^#{2,4} |\Z)", re.MULTILINE | re.DOTALL)
 CLAUSES = {number: (" ".join(sentence.split()), body) for number, sentence, body in CLAUSE.findall(SPEC)}
 FENCE = re.compile(r"^```example REQ-BASH-(\d{3}\.\d+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LEVELS = {
-    name: clauses.split()
-    for name, clauses in re.findall(r"^\| ([A-Za-z ]+) \| [^|]* \| [^|]* \| (\d{3}\.[\d.* ]+) \|$", SPEC, re.MULTILINE)
-}
 EXAMPLES = [(number, head.strip(), body) for number, head, body in FENCE.findall(SPEC)]
 
 
-def fenced(kind):
-    """The fences of SPEC.md of this kind: what stands behind the word, and the body."""
-    return re.findall(r"^```%s ?([^\n]*)\n(.*?)\n```$" % kind, SPEC, re.MULTILINE | re.DOTALL)
+def fenced(kind, page=SPEC):
+    """The fences of SPEC.md, or of another page, of this kind: what stands behind the word, and the body."""
+    return re.findall(r"^```%s ?([^\n]*)\n(.*?)\n```$" % kind, page, re.MULTILINE | re.DOTALL)
+
+
+def verdicts():
+    """Of each variable in the notes to SPEC.md its name, its value, the verdict, and the rule that decides (0: none)."""
+    ((_, lines),) = fenced("verdicts", (HERE / "docs" / "spec-notes.md").read_text(encoding="utf-8"))
+    for line in lines.splitlines():
+        name, parts, verdict, rule = json.loads(line)
+        yield name, "".join(parts), verdict, rule
 
 
 def rows_of(heading):
@@ -36,7 +39,8 @@ def rows_of(heading):
 
 
 # A level is built upon others: to ask for it is to ask for them too. "oracle" explains this implementation alone.
-UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if row[0] in LEVELS}
+UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if len(row) == 3}
+LEVELS_OF = {row[0][1:].split("]")[0]: row[3].split(", ") for row in rows_of("3.1 Contents")[1:]}
 TAG = re.compile(
     r"((?:- |\d+\. |Detail: )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2)
 )
@@ -49,7 +53,8 @@ REFERENCE = r"(?:\d{3}(?:\.\d+)?|[1-7]\.\d{1,2}|section \d)"
 
 
 def holds_clause(levels, number):
-    return any(fnmatch.fnmatch(number, glob) for level in levels for glob in LEVELS[level])
+    """Whether one of these levels has the clause."""
+    return not set(levels).isdisjoint(LEVELS_OF.get(number, ()))
 
 
 def table_for(table, held):
@@ -149,6 +154,7 @@ def spec_for(*levels):
             fenced_or_table = block.startswith(("```", "|"))
             block = without_jobs(block) if fenced_or_table and "jobs" not in held else block
             block = re.sub(r"^(```example) REQ-BASH-[\d.]+", r"\1", block)  # it stands below its clause
+            block = re.sub(r"(?m)^\| \[([\d.]+)\]\(#req-bash-\d+\)", r"| \1", block)  # the contents
             blocks.append(block if held & CHANGING else ALWAYS.sub("> ", block))
     for n in reversed(range(len(blocks))):  # a heading with nothing below it
         below = next((other for other in blocks[n + 1 :] if other), "#")

@@ -1,13 +1,14 @@
 """The rules of a command's life and of a stop, without a process: random histories, and cases of `Steps`."""
 
 import itertools
+import re
 import signal
 from math import inf, nextafter
 
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from tests.spec import HERE, phases, state_diagram
+from tests.spec import HERE, phases, rows_of, state_diagram
 from tests.support import bash_tool, draws, fault
 
 LEAVING_S, UNKILLABLE_S, HOST_LEFT_GRACE_S, KILL_EVERY_S, FILTERS_S, ASK_EVERY_S = (
@@ -373,6 +374,14 @@ def test_a_life_of_any_history_keeps_the_rules():
     run_state_machine_as_test(History, settings=settings(draws(400), stateful_step_count=20))
     told = {(phase, to) for phase, (_, moves) in phases(bash_tool.Life.__doc__).items() for to in moves if to}
     assert Watched.moves == told
+
+
+def test_the_table_of_the_states():
+    """The states of 2.2 of SPEC.md are the phases of the code, in its order, and each goes where the code's does."""
+    rows = [row for row in rows_of("2.2 How to build it") if len(row) == 3][1:]
+    known = phases(bash_tool.Life.__doc__)
+    told = {state: {*re.findall(r"\b([a-z]+):", to)} for state, _, to in rows}
+    assert [*told] == [*known] and told == {phase: {to for to in moves if to} for phase, (_, moves) in known.items()}
 
 
 def test_the_picture_of_the_phases():

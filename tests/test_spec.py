@@ -4,7 +4,6 @@ import ast
 import contextlib
 import dataclasses
 import doctest
-import fnmatch
 import inspect
 import json
 import os
@@ -21,12 +20,13 @@ import pytest
 
 import test_bash_tool
 from tests.conformance.panel import BROKEN
-from tests.spec import CLAUSES, Conversation, EXAMPLES, HERE, LEVELS, REFERENCE, SPEC, TAG, UPON
+from tests.spec import CLAUSES, Conversation, EXAMPLES, HERE, LEVELS_OF, REFERENCE, SPEC, TAG, UPON
 from tests.spec import dumped_examples, fenced, holds_clause, offers_example, rows_of, spec_for, steps_of
 from tests.spec import without_jobs
 from tests.support import BashTool, Cancel, Client, MODES, PROFILES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
 from tests.support import changed, compiled_script, long_look, needs_proc, one_or_more, ran, recipes, sabotaged
 from tests.support import saboteurs_at_tests, slack_s
+from tests.tools.contents import with_contents
 
 
 PROPERTIES = {
@@ -59,6 +59,11 @@ def test_a_property_draws_its_cases_or_says_why_not():
     assert sorted(named) == sorted(number for number, test in PROPERTIES.items() if not draws(test))
 
 
+def test_spec_version():
+    """The page says the version of the tool that it belongs to, and its date."""
+    assert re.search(r"(?m)\A# .*\n\nVersion %s, 20\d\d-\d\d-\d\d\.$" % re.escape(bash_tool.__version__), SPEC)
+
+
 def test_spec_ties():
     """Clauses, examples, properties and saboteurs are the same set; each clause has one SHALL and a reason."""
     assert len(CLAUSES) > 80 and SPEC.count("#### REQ-BASH-") == len(CLAUSES)
@@ -74,6 +79,11 @@ def test_spec_ties():
         assert sentence.count("SHALL") == 1 and "THE SYSTEM SHALL" in sentence and sentence.endswith("."), number
         assert re.match("(WHEN|WHILE|WHERE|IF|THE SYSTEM)", sentence), number
         assert re.match(r"Why: (?:(?!```).+\n)+(?:\nDetail: (?:(?!```).+\n)+)?```example", body), number
+
+
+def test_spec_clauses_stand_in_order():
+    """Requirements, and the clauses of each, stand in the order of their numbers."""
+    assert [*CLAUSES] == sorted(CLAUSES, key=lambda number: [int(part) for part in number.split(".")])
 
 
 def test_spec_docstring_is_the_clause():
@@ -172,17 +182,17 @@ def test_spec_accounts_for_the_seeds():
         numbers = re.findall(r"\d{3}\.\d+", held)
         assert all(number in CLAUSES for number in numbers), asks
         assert numbers or re.search("decided against|not ours|host|nothing is logged|departs", held), asks
-    departures = rows_of("5.1 Where a profile departs from its document")[1:]
+    departures = table_of("spec-notes.md", "Where a profile departs from its document")
     assert len(departures) > 30 and all(len(row) == 4 and all(row) for row in departures)
     assert {seed for row in departures for seed in row[0].split(", ")} == {seed for seed, _, _ in rows}
 
 
 def test_spec_holds_the_seven_requirements():
-    """The table of section 3 has the 16 demands of document 003 under its titles, each with clauses and their tests, and
+    """The table of the notes has the 16 demands of document 003 under its titles, each with clauses and their tests, and
     the clauses of the seven stand under the same titles, before all others."""
-    table, beyond = SPEC.split("\n## 3 Clauses\n")[1].split("\n## 4 Reference\n")[0].split("\n## Beyond the seven\n")
-    rows = [line[2:-2].split(" | ") for line in table.splitlines() if re.match(r"\| \d{3} ", line)]
-    titles = re.findall(r"(?m)^### REQ-BASH-(\d{3} .*)$", table)
+    seven, beyond = SPEC.split("\n## 3 Clauses\n")[1].split("\n## 4 Reference\n")[0].split("\n## Beyond the seven\n")
+    rows = table_of("spec-notes.md", "The seven requirements of document 003")
+    titles = re.findall(r"(?m)^### REQ-BASH-(\d{3} .*)$", seven)
     demands = {title: [row[0] for row in rows].count(title) for title in titles}
     assert [title[:3] for title in titles] == ["%03d" % n for n in range(1, 8)]
     assert list(demands.values()) == [2, 3, 3, 2, 1, 3, 2] and sum(demands.values()) == len(rows)
@@ -219,7 +229,7 @@ def test_spec_for_levels(levels):
     examples = [body for n, head, body in EXAMPLES if holds_clause(held, n) and offers_example(held, head, body)]
     examples = examples if "jobs" in held else [*map(without_jobs, examples)]
     assert re.findall(r"(?ms)^```example[^\n]*\n(.*?)^```$", text) == examples
-    for head in ("environment", "rule 1", "groups", "verdicts", "pattern TOKEN", "grammar"):
+    for head in ("environment", "rule 1", "groups", "pattern TOKEN", "grammar"):
         assert "\n```%s\n" % head in text
     assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
     prose = re.sub(r"^```[^\0]*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE)
@@ -230,14 +240,17 @@ def test_spec_for_levels(levels):
     assert not re.search(r"\b(?:%s)\b" % others, prose.replace("`", ""))
 
 
+def test_spec_contents():
+    """The contents of SPEC.md are made from its clauses, its examples and the names of the properties."""
+    assert SPEC == with_contents(SPEC)
+
+
 def test_spec_levels():
     """Every clause is in a level of conformance, and every number that a table or the index names is a clause."""
-    assert LEVELS == {row[0]: row[3].split() for row in rows_of("1.3 Conformance")[1:]}
-    assert {"core", "jobs", "server", "command line", "library", "JOBS", "STREAMS", "GUARDED"} == set(LEVELS)
-    globs = [glob for level in LEVELS.values() for glob in level]
-    in_no_level = [number for number in CLAUSES if not any(fnmatch.fnmatch(number, glob) for glob in globs)]
-    without_clause = [glob for glob in globs if not fnmatch.filter(CLAUSES, glob)]
-    assert (in_no_level, without_clause) == ([], [])
+    levels = {"core", "jobs", "server", "command line", "library", "JOBS", "STREAMS", "GUARDED"}
+    assert [*LEVELS_OF] == [*CLAUSES] and set(UPON) == levels
+    assert {level for known in LEVELS_OF.values() for level in known} == levels
+    assert all(known == [level for level in UPON if level in known] for known in LEVELS_OF.values())
     index = SPEC.split("\n## 7 Index\n")[1].split("\n## ")[0]
     assert set(re.findall(r"\b\d{3}\.\d{1,2}\b", SPEC.split("\n## 4 Reference\n")[1])) <= set(CLAUSES)
     assert set(CLAUSES) == set(re.findall(r"\b\d{3}\.\d+\b", index))
@@ -293,8 +306,11 @@ def test_spec_definitions():
 
 
 def test_spec_constants():
-    """The constants of SPEC.md are the module's, all of them; each of its texts stands in SPEC.md."""
-    rows = rows_of("4.10 Constants") + rows_of("4.13 The Model Context Protocol")
+    """The constants of SPEC.md and of its notes are the module's, all of them, each in one of the two; those of 4.10 name
+    a clause or a section. Each of the module's texts stands in SPEC.md."""
+    rows = rows_of("4.10 Constants")
+    assert all(re.search(r"\b(\d{3}\.\d+|[24]\.\d+)\b", row[2]) for row in rows[1:])
+    rows += rows_of("4.13 The Model Context Protocol") + table_of("spec-notes.md", "Numbers of the oracle's own choice")
     rows = [row for row in rows if re.fullmatch("`[A-Z_]+`", row[0])]
     units = {"KIB": 1024, "MIB": 1024**2}
     assert {**{row[0].strip("`"): float(row[1]) for row in rows}, **units} == constants(int, float)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.conformance.judge import Unasked, Wrong, asks, of_bash, patience, printf, requested, words_of
 from tests.processes import FUNCTIONS, eventually, functions_of_a_host, of_proc, parent_of
-from tests.spec import LONGER_MODES, fenced, rows_of, size_in_words
+from tests.spec import LONGER_MODES, fenced, rows_of, size_in_words, verdicts
 
 
 FULL_OUTPUT = r"\[full output: ([^\n]*)\]\n\Z"  # the path in the last line of an answer
@@ -383,9 +383,8 @@ def where_who_and_how_long_pass(q):
     got = kept_back(q, variables)
     q.equal({name: variables[name] for name in secret - got}, {}, "secrets that a command gets:")
     q.equal({name: variables[name] for name in got - secret}, {}, "settings that a command does not get:")
-    for line in dict(fenced("verdicts"))[""].splitlines():
-        name, parts, verdict, _ = json.loads(line)
-        q.equal(is_secret(name, "".join(parts)), verdict == "secret", "%s by the rules of SPEC.md:" % line)
+    for name, value, verdict, _ in verdicts():
+        q.equal(is_secret(name, value), verdict == "secret", "%s=%s by the rules of SPEC.md:" % (name, value))
     aws = {"AWS_ACCESS_KEY_ID": "x", "AWS_REGION": "r"}
     q.equal(kept_back(q, aws), set(), "withheld of %s:" % aws)
     for name in ("AWS_SESSION_TOKEN", "AWS_SECRET_ACCESS_KEY"):
