@@ -67,7 +67,7 @@ this file.
 #                    fit_streams make it a Fitted, by the profile's `truncation` (keep_ends): that
 #                    decodes, cleans (`cleaning`: render) and cuts. Session._finish has present
 #                    write the text of the Result, by the profile's `format` (format_brackets).
-#   the limit        Session._waits takes it from the profile. Life._watch sees that it has passed,
+#   the limit        plan_waits takes it from the profile. Life._watch sees that it has passed,
 #                    Life._end says what is to be done: Command.ask, terminate and kill do that,
 #                    Command.report and send_answer tell the host. From Exchange._take_answer on it
 #                    goes as with a byte; status_line writes the first line.
@@ -122,6 +122,7 @@ from collections import deque
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from math import inf, nextafter
+from os import fsencode
 from time import monotonic
 from typing import (
     Any,
@@ -3497,6 +3498,11 @@ def _meant(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
     return None if no_process else value
 
 
+def _given(arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    meant = {key: _meant(key, value, known[key]) for key, value in arguments.items()}
+    return {key: value for key, value in meant.items() if value is not None}
+
+
 def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
     wanted = schema.get("type", _type_name(value))
@@ -3539,15 +3545,13 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
         return _wrong("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
-    meant = {key: _meant(key, value, known[key]) for key, value in arguments.items()}
-    given = {key: value for key, value in meant.items() if value is not None}
+    given = _given(arguments, known)
     background = given.get("run_in_background")
     mode = "background" if background else given.get("mode", "default")
     if mode == "background":
         given.pop("timeout", None)
     for key, value in given.items():
-        wrong = _wrong_argument(key, value, known[key])
-        if wrong:
+        if wrong := _wrong_argument(key, value, known[key]):
             return _wrong(wrong)
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
@@ -3567,8 +3571,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         return _wrong('"run_in_background" cannot be true here')
     if background and ("mode" in given or mode not in profile.timeouts_s):
         return _wrong('"run_in_background" needs a mode "background", and no "mode" beside it')
-    lone = re.search("[\ud800-\udfff]", given["command"])
-    if lone is not None:  # to a program it may stand for a byte that is no UTF-8 (PEP 383)
+    # To a program a lone surrogate may stand for a byte that is no UTF-8 (PEP 383).
+    if lone := re.search("[\ud800-\udfff]", given["command"]):
         return _wrong(
             '"command" holds a lone surrogate (U+%04X at index %d), which is no text'
             % (ord(lone.group()), lone.start())
@@ -3885,6 +3889,122 @@ def next_start(
             del env[name]
             left_out.append(name)
     return Start(rest[0][:-1], env, carried), left_out
+
+
+class Terms(NamedTuple):
+    """What the calls of a tool have in common."""
+
+    profile: Profile
+    first: Start  # of the first command, and of each one where nothing is carried over
+    shell: Sequence[bytes]
+    folder: str  # of output files and records
+    carries: bool
+    ephemeral: bool
+
+
+def encode_env(env: Mapping[str, str]) -> dict[bytes, bytes]:
+    """An environment as execve(2) takes it."""
+    return {fsencode(name): fsencode(value) for name, value in env.items()}
+
+
+def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) -> Plan:
+    """What a supervisor is asked for. Upholds REQ-BASH-014.13."""
+    profile = terms.profile
+    own, has_cwd = encode_env(request.env or {}), request.cwd is not None
+    default = UNBUFFERED if request.mode == "background" else {}
+    env = start.env  # the same object from call to call: it is sent once
+    if own or default:
+        env = {**default, **env, **own}
+    is_plain = not default and not has_cwd and not own
+    return Plan(
+        text=request.command.encode("utf-8", "surrogateescape"),
+        shell=terms.shell,
+        # Not along the PATH that a command has exported: no shell would start to correct it.
+        path=own.get(b"PATH", terms.first.env.get(b"PATH", b"/bin:/usr/bin")),
+        cwd=fsencode(request.cwd or start.cwd),
+        cwd_required=has_cwd,
+        env=env,
+        carries=terms.carries and is_plain,
+        **plan_waits(profile, request),
+        streams=profile.streams.value,
+        background=request.mode == "background",
+        ephemeral=terms.ephemeral,
+        wants_live=wants_live,
+        pipe_bytes=0,
+        saves=profile.saves,
+        limit_bytes=profile.max_output_bytes,
+        buffer_sizes=(
+            *profile.truncation.needs(profile),
+            "max_output_lines" in profile.truncation.limits,
+        ),
+        folder=fsencode(terms.folder),
+        file_prefix=profile.file_prefix,
+    )
+
+
+def plan_waits(profile: Profile, request: Request) -> dict[str, float]:
+    """The waits of a command in its mode, in seconds, by their names in a plan. Upholds
+    REQ-BASH-002.1, 002.2 and 003.1."""
+    timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
+    idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
+    answer_after_s, limit_s = inf, timeout_s
+    if request.mode == "background":  # the output of late writers is in the file
+        answer_after_s = LOOK_S
+        idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
+    elif profile.on_timeout is OnTimeout.KEEP:
+        kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
+        answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
+    return {
+        "limit_s": limit_s,
+        "answer_after_s": answer_after_s,
+        "grace_s": profile.grace_s,
+        "drain_idle_s": idle_s,
+        "drain_total_s": total_s,
+    }
+
+
+class Carry:
+    """What is carried over from one command to the next. Upholds REQ-BASH-028.5, 028.13, 028.14
+    and 028.15."""
+
+    def __init__(self, first: Start) -> None:
+        self._first = first
+        self._dropped: list[str] = []  # the note on a start that was dropped, until it is told
+        self._was_kept = True  # what the last command ended with was taken over
+        self.restart()
+
+    def restart(self) -> None:
+        """Forgets what was carried over."""
+        # The start that a shell has started with before, and the latest, with which perhaps none
+        # does. A call changes the list that it began with, and a restart makes a new list: so a
+        # call from before the restart has no effect on the calls behind it.
+        self.starts = [self._first, self._first]
+
+    def take_over(
+        self, answer: Outcome, start: Start, starts: list[Start], most: int
+    ) -> list[str]:
+        """Takes over what a command that began with `start` has ended with; returns the notes of
+        its answer on that. `starts`: the list when it began. `most`: see `next_start`."""
+        if answer.error == "spawn_failed":
+            # A shell has ended without reading its text, or could not begin for its environment.
+            is_faulty = answer.duration_s or answer.reason == TOO_LARGE
+            if is_faulty and start is starts[1] is not self._first:
+                starts[:] = self._first, starts[0]
+                self._dropped = [NOTE_DROPPED]
+            return []
+        if not answer.duration_s:  # nothing was run
+            return []
+        notes, self._dropped = self._dropped, []
+        taken = next_start(answer.carried, self._first.env, most)
+        if taken is None:
+            notes += [NOTE_NOT_KEPT] * self._was_kept
+        elif answer.carried != starts[1].carried:  # else its environment is not sent again
+            starts[:] = start, taken[0]
+            if taken[1]:
+                names = join_names(taken[1][-NAMES_TOLD:])
+                notes.append(NOTE_LEFT_OUT.format(names=names))
+        self._was_kept = taken is not None
+        return notes
 
 
 def job_record(said: object) -> Outcome | None:
@@ -4917,10 +5037,6 @@ def _shell(given: str | Sequence[str]) -> list[bytes]:
     return list(map(os.fsencode, words))
 
 
-def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
-    return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
-
-
 def _job_names(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quote(job.command)) for job in jobs)
 
@@ -5064,87 +5180,23 @@ class JobTable:
         return [job._note for job in taken if job is not told]
 
 
-@dataclass(eq=False)
 class Session:
-    """How a tool answers its calls: what they have in common, and what is remembered from one to
-    the next."""
+    """How a tool answers its calls, and what is remembered from one to the next."""
 
-    profile: Profile
-    first: Start
-    shell: Sequence[bytes]
-    folder: str
-    carries: bool
-    ephemeral: bool
-    _deny: Sequence[str]
-    _confirm: Confirm | None
-    _jobs: JobTable
-    _untold: dict[str, str]  # withheld names that no answer has told yet, each with why
-
-    def __post_init__(self) -> None:
-        # The start that a shell has started with before, and the latest, with which perhaps none
-        # does. A call changes the list that it began with, and a restart makes a new list: so a
-        # call from before the restart has no effect on the calls behind it.
-        self._starts = [self.first, self.first]
-        self._unlocked = [NOTE_UNLOCKED]  # until an answer has told it
-        self._dropped: list[str] = []  # the note on a start that was dropped, until it is told
-        self._was_kept = True  # what the last command ended with was taken over
-        self._hints = [NOTE_SILENT]  # that no answer has told yet
+    def __init__(
+        self,
+        terms: Terms,
+        deny: Sequence[str],
+        confirm: Confirm | None,
+        jobs: JobTable,
+        withheld: dict[str, str],
+    ) -> None:
+        self.terms = terms
+        self._deny, self._confirm, self._jobs = deny, confirm, jobs
+        self._carry = Carry(terms.first)
+        # Notes that no answer has told yet: on withheld names, each with why, and others.
+        self._untold, self._unlocked, self._hints = withheld, [NOTE_UNLOCKED], [NOTE_SILENT]
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
-
-    def plan(self, request: Request, wants_live: bool, start: Start) -> Plan:
-        """What the supervisor is asked for. Upholds REQ-BASH-014.13."""
-        profile = self.profile
-        own, has_cwd = _encoded(request.env or {}), request.cwd is not None
-        default = UNBUFFERED if request.mode == "background" else {}
-        env = start.env  # the same object from call to call: it is sent once
-        if own or default:
-            env = {**default, **env, **own}
-        is_plain = not default and not has_cwd and not own
-        return Plan(
-            text=request.command.encode("utf-8", "surrogateescape"),
-            shell=self.shell,
-            # Not along the PATH that a command has exported: no shell would start to correct it.
-            path=own.get(b"PATH", self.first.env.get(b"PATH", b"/bin:/usr/bin")),
-            cwd=os.fsencode(request.cwd or start.cwd),
-            cwd_required=has_cwd,
-            env=env,
-            carries=self.carries and is_plain,
-            **self._waits(request),
-            streams=profile.streams.value,
-            background=request.mode == "background",
-            ephemeral=self.ephemeral,
-            wants_live=wants_live,
-            pipe_bytes=0,
-            saves=profile.saves,
-            limit_bytes=profile.max_output_bytes,
-            buffer_sizes=(
-                *profile.truncation.needs(profile),
-                "max_output_lines" in profile.truncation.limits,
-            ),
-            folder=os.fsencode(self.folder),
-            file_prefix=profile.file_prefix,
-        )
-
-    def _waits(self, request: Request) -> dict[str, float]:
-        """The waits of a command in its mode, in seconds, by their names in a plan. Upholds
-        REQ-BASH-002.1, 002.2 and 003.1."""
-        profile = self.profile
-        timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
-        idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
-        answer_after_s, limit_s = inf, timeout_s
-        if request.mode == "background":  # the output of late writers is in the file
-            answer_after_s = LOOK_S
-            idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
-        elif profile.on_timeout is OnTimeout.KEEP:
-            kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
-            answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
-        return {
-            "limit_s": limit_s,
-            "answer_after_s": answer_after_s,
-            "grace_s": profile.grace_s,
-            "drain_idle_s": idle_s,
-            "drain_total_s": total_s,
-        }
 
     def answer(
         self, request: Asked | Outcome, cancel: Cancel, on_live: OnLive | None
@@ -5159,7 +5211,7 @@ class Session:
         elif self.closing.count:
             outcome = rejected("closed", "this tool is closed")
         elif isinstance(request, Restart):  # REQ-BASH-028.8
-            self._starts = [self.first, self.first]
+            self._carry.restart()
             told = Fitted(RESTARTED, len(RESTARTED), False)
             outcome = Outcome("exited", exit_code=0, stdout=told)
         else:
@@ -5177,7 +5229,7 @@ class Session:
         `passed`: names of variables that came with the call. Upholds REQ-BASH-002.8 and
         027.6."""
         if cancel._withdrawn:
-            return present(outcome, self.profile)
+            return present(outcome, self.terms.profile)
         notes = self._jobs.take_end_notes(job if outcome.status != "running" else None)
         notes += outcome.notes
         if outcome.status != "rejected":
@@ -5191,31 +5243,7 @@ class Session:
             self._hints = []
         if outcome.capped:
             notes.append(NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES)))
-        return present(outcome._replace(notes=notes), self.profile)
-
-    def _take_over(self, answer: Outcome, start: Start, starts: list[Start]) -> list[str]:
-        """Takes over what a command that began with `start` has ended with; returns the notes of
-        its answer on that. Upholds REQ-BASH-028.5, 028.13, 028.14 and 028.15."""
-        notes: list[str] = []
-        if answer.error == "spawn_failed":
-            # A shell has ended without reading its text, or could not begin for its environment.
-            is_faulty = answer.duration_s or answer.reason == TOO_LARGE
-            if is_faulty and start is starts[1] is not self.first:
-                starts[:] = self.first, starts[0]
-                self._dropped = [NOTE_DROPPED]
-        elif answer.duration_s:  # else nothing was run
-            notes, self._dropped = self._dropped, []
-            most = os.sysconf("SC_ARG_MAX")
-            taken = next_start(answer.carried, self.first.env, most)
-            if taken is None:
-                notes += [NOTE_NOT_KEPT] * self._was_kept
-            elif answer.carried != starts[1].carried:  # else its environment is not sent again
-                starts[:] = start, taken[0]
-                if taken[1]:
-                    names = join_names(taken[1][-NAMES_TOLD:])
-                    notes.append(NOTE_LEFT_OUT.format(names=names))
-            self._was_kept = taken is not None
-        return notes
+        return present(outcome._replace(notes=notes), self.terms.profile)
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
         """The answer to a command. Where an exception prevents the answer the command is ended.
@@ -5223,9 +5251,9 @@ class Session:
         for exchange in list(self.closing._exchanges):
             exchange.release()
         refusal = _refusal(request, self._deny, self._confirm)
-        starts = self._starts
+        starts = self._carry.starts
         start = starts[1]
-        plan = self.plan(request, on_live is not None, start)
+        plan = make_plan(self.terms, request, on_live is not None, start)
         exchange = Exchange(plan, self.closing, cancel)
         job = None
         if plan.background and refusal is None:
@@ -5239,10 +5267,11 @@ class Session:
                 notes += self._unlocked
                 self._unlocked = []
             if plan.carries or (answer.error == "spawn_failed" and not request.env):
-                notes += self._take_over(answer, start, starts)
+                most = os.sysconf("SC_ARG_MAX")
+                notes += self._carry.take_over(answer, start, starts, most)
             job = self._jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
-            outcome = fit_streams(answer, self.profile)
+            outcome = fit_streams(answer, self.terms.profile)
             if cancel._withdrawn:  # nobody knows of the file, nor of the job
                 exchange.abandon()
                 self._jobs.drop(job)
@@ -5335,25 +5364,24 @@ class BashTool(Live):
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
-        first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
+        first = Start(os.fsencode(_directory(cwd)), encode_env(passed))
         given = None if state_dir is None else _state_folder(state_dir)
         folder = given or default_folder(row)
         _engine.confinement = confinement()
         self._on_call = on_call
         self._jobs = JobTable(row, folder, given is not None, max_jobs, on_job_end)
-        self._session = Session(
-            row, first, words, folder, carry, ephemeral, refused, confirm, self._jobs, withheld
-        )
+        terms = Terms(row, first, words, folder, carry, ephemeral)
+        self._session = Session(terms, refused, confirm, self._jobs, withheld)
 
     @property
     def cwd(self) -> str:
         """The directory of every command; with `carry`, of the first one."""
-        return os.fsdecode(self._session.first.cwd)
+        return os.fsdecode(self._session.terms.first.cwd)
 
     @property
     def profile(self) -> Profile:
         """How the tool speaks to the model."""
-        return self._session.profile
+        return self._session.terms.profile
 
     @property
     def closed(self) -> bool:
@@ -5526,6 +5554,7 @@ UNKNOWN_METHOD = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNKNOWN_VERSION = -32022
+TURN_MS = 20  # of a wait while calls are under way: live output and heartbeats wake nobody
 _SOURCE, _SINK = 0, 1  # the descriptors of the messages of the client, and of the answers
 Id = Union[str, int, float]  # 1.0 is an integer in JSON
 
@@ -5570,19 +5599,12 @@ class Call(NamedTuple):
 class Withdrawal(NamedTuple):
     """The client does not want the answer to a call any more."""
 
-    id: Id
+    id: Id | None  # None names no call
 
 
-class ProtocolError(Exception):
-    """Why a request cannot be answered: a code, a sentence, and for some codes data."""
-
-
-def error_message(id_: object, code: int, reason: str, data: object = None) -> Message:
-    """The answer to a message that cannot be handled."""
-    error: Message = {"code": code, "message": reason}
-    if data is not None:
-        error["data"] = data
-    return {"jsonrpc": "2.0", "id": id_, "error": error}
+def error_message(id_: object, code: int, reason: str, **more: object) -> Message:
+    """The answer to a message that cannot be handled. Some codes have `data` too."""
+    return {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": reason, **more}}
 
 
 def result_message(id_: object, result: Message, stateless: bool) -> Message:
@@ -5637,73 +5659,61 @@ def _id_of_long(line: bytes) -> Id | None:
         return None
 
 
-def _object(value: object, name: str) -> Message:
-    """A value that must be an object. What is null or missing counts as an empty one."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ProtocolError(
-            INVALID_PARAMS, "%s must be an object, got %s" % (name, _type_name(value))
-        )
-    return value
+def _object(owner: Message, name: str) -> Message:
+    """The member of this name, which must be an object. What is null or missing counts as empty.
+    Raises ValueError."""
+    value = owner.get(name)
+    require(value is None or isinstance(value, dict), name, "an object", _type_name(value))
+    return value or {}
 
 
-def _handle_request(id_: Id, method: str, params: Message, tool: Message) -> Message | Call:
-    """What a request asks for. Raises ProtocolError where it cannot be answered. Upholds
-    REQ-BASH-025.2 and 025.3."""
-    meta = _object(params.get("_meta"), "_meta")
+def _handle_request(id_: Id, method: str, message: Message, tool: Message) -> Message | Call:
+    """What a request asks for. Raises ValueError for parameters of the wrong shape. Upholds
+    REQ-BASH-025.2, 025.3 and 025.5."""
+    params = _object(message, "params")
+    meta = _object(params, "_meta")
     # `initialize` belongs to the older era, whatever its `_meta` says.
     version = None if method == "initialize" else meta.get(META + "protocolVersion")
-    if version is not None and not isinstance(version, str):
-        wanted = "the protocol version must be a string"
-        raise ProtocolError(INVALID_PARAMS, "%s, got %s" % (wanted, _type_name(version)))
+    is_named = version is None or isinstance(version, str)
+    require(is_named, "the protocol version", "a string", _type_name(version))
     if version not in (None, *STATELESS_VERSIONS):
-        raise ProtocolError(
-            UNKNOWN_VERSION,
-            "unsupported protocol version",
-            {"requested": version, "supported": VERSIONS},
-        )
+        data = {"requested": version, "supported": VERSIONS}
+        return error_message(id_, UNKNOWN_VERSION, "unsupported protocol version", data=data)
     stateless = version is not None or method == "server/discover"
-    result: Message = {}
     if method == "tools/call":
-        if params.get("name") != tool["name"]:
-            reason = 'unknown tool: "%s"; there is "%s"' % (
-                shorten(params.get("name")),
-                tool["name"],
-            )
-            raise ProtocolError(INVALID_PARAMS, reason)
-        arguments = _object(params.get("arguments"), "arguments")
-        token = meta.get("progressToken")
-        if token is not None and _id(token) is None:
-            wanted = "progressToken must be a string or an integer"
-            raise ProtocolError(INVALID_PARAMS, "%s, got %s" % (wanted, _type_name(token)))
-        return Call(id_, arguments, token, stateless)
-    if method == "initialize":
-        asked = params.get("protocolVersion")
-        result = {
+        name, token = params.get("name"), meta.get("progressToken")
+        require(name == tool["name"], "name", '"%s"' % tool["name"], shorten(name))
+        require(
+            _id(token) is token, "progressToken", "a string or an integer", _type_name(token)
+        )
+        return Call(id_, _object(params, "arguments"), token, stateless)
+    asked = params.get("protocolVersion")
+    lifetime = {"ttlMs": 0, "cacheScope": "private"} if stateless else {}
+    results: Message = {
+        "initialize": {
             "protocolVersion": asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0],
             "capabilities": {"tools": {}},
             "serverInfo": SERVER_INFO,
-        }
-    elif method == "server/discover":
-        result = {"supportedVersions": VERSIONS, "capabilities": {"tools": {}}}
-    elif method == "tools/list":
-        result = {"tools": [dict(tool)]}
-    elif method != "ping":
-        raise ProtocolError(UNKNOWN_METHOD, "unknown method: %s" % shorten(method))
-    if stateless and result:  # all but that of `ping`
-        result.update(ttlMs=0, cacheScope="private")
-    return result_message(id_, result, stateless)
+        },
+        "server/discover": {
+            "supportedVersions": VERSIONS,
+            "capabilities": {"tools": {}},
+            **lifetime,
+        },
+        "tools/list": {"tools": [tool], **lifetime},
+        "ping": {},
+    }
+    if method not in results:
+        return error_message(id_, UNKNOWN_METHOD, "unknown method: %s" % shorten(method))
+    return result_message(id_, results[method], stateless)
 
 
-def handle(message: object, tool: Message) -> Message | Call | Withdrawal | None:
+def handle(message: Any, tool: Message) -> Message | Call | Withdrawal | None:
     """What a message asks for: an answer to send, a call to make, a call to withdraw, or
     nothing. `tool` is the definition for MCP. Does nothing else, and raises nothing. Upholds
     REQ-BASH-025.1 to 025.5 and 025.12."""
     if not isinstance(message, dict):
-        return error_message(
-            None, INVALID_REQUEST, "a message must be an object, got %s" % _type_name(message)
-        )
+        message = {}
     id_, method, params = _id(message.get("id")), message.get("method"), message.get("params")
     if "method" not in message and ("result" in message or "error" in message):
         return None  # an answer: nothing was asked
@@ -5712,20 +5722,15 @@ def handle(message: object, tool: Message) -> Message | Call | Withdrawal | None
         or not isinstance(method, str)
         or ("id" in message and id_ is None)
     ):
-        return error_message(
-            id_,
-            INVALID_REQUEST,
-            'a request has "jsonrpc": "2.0", a string '
-            '"method", and an "id" that is a string or an integer',
-        )
+        reason = 'a request is an object with "jsonrpc": "2.0", a string "method", and an "id" '
+        return error_message(id_, INVALID_REQUEST, reason + "that is a string or an integer")
     if id_ is not None:
         try:
-            return _handle_request(id_, method, _object(params, "params"), tool)
-        except ProtocolError as problem:
-            return error_message(id_, *problem.args)
+            return _handle_request(id_, method, message, tool)
+        except ValueError as problem:
+            return error_message(id_, INVALID_PARAMS, str(problem))
     if method == "notifications/cancelled" and isinstance(params, dict):
-        withdrawn = _id(params.get("requestId"))
-        return None if withdrawn is None else Withdrawal(withdrawn)
+        return Withdrawal(_id(params.get("requestId")))
     return None
 
 
@@ -5742,6 +5747,11 @@ class CallUnderway:
         self._lock = threading.Lock()
         self._output = ""  # live output that no message has told, or its end
         self._output_bytes = 0  # ... and how much there was of it
+
+    def fail(self, problem: BaseException) -> None:
+        """Answers with what has gone wrong in the server itself."""
+        reason = "internal error: %r" % problem
+        self.answer = error_message(self.call.id, INTERNAL_ERROR, reason)
 
     def add(self, skipped: int, text: str) -> None:
         """Adds live output, before which so many bytes were skipped."""
@@ -5787,9 +5797,8 @@ class Server:
         self._calls: dict[object, CallUnderway] = {}
         self._line = bytearray()  # the last of the input, as far as it has come
         self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
-        self._outbox: deque[CallUnderway | Message] = deque()  # calls that are over too
+        self._outbox: deque[Message] = deque()  # other answers than those to calls
         self._unsent = memoryview(b"")  # of the message that is being written
-        self._mark = codecs.BOM_UTF8  # may begin the input: of Windows. REQ-BASH-025.24
         self._at_end = False  # nothing more is read
         self._has_reader = True  # of the answers
         self._written_s = 0.0  # when the client had last made room for something
@@ -5804,13 +5813,13 @@ class Server:
         answer crashed a client (SDK for Python 1.30). Upholds REQ-BASH-025.9, 025.25 and
         025.26."""
         while not self._at_end and not self._signals:
-            self._turn(100 * HEARTBEAT_S if self._calls else None)  # ms: ten looks a heartbeat
+            self._turn(TURN_MS if self._calls else None)
         obeyed = min(1, self._signals)  # the first signal has ended the loop
         ended_s = -inf if obeyed else monotonic()
         while (self._inbox or self._calls) and self._has_reader and not self._signals:
             if monotonic() > ended_s + LAST_CALLS_S:
                 break
-            self._turn(20)
+            self._turn(TURN_MS)
         for underway in self._calls.values() if not obeyed else ():
             if not underway.answer:
                 underway.cancel._withdrawn = True
@@ -5821,12 +5830,12 @@ class Server:
                 obeyed = self._signals
                 if monotonic() > ended_s + GOODBYE_S:
                     self._tool._session.closing.cancel()
-            self._turn(20)
+            self._turn(TURN_MS)
         self._written_s = monotonic()
         while self._has_reader and monotonic() < self._written_s + FLUSH_S:
             if self._signals > obeyed or not (self._unsent or self._calls or self._outbox):
                 break
-            self._turn(20)
+            self._turn(TURN_MS)
 
     def _turn(self, wait_ms: float | None) -> None:
         """Waits until a descriptor is ready, reads and writes once, and handles what has come, as
@@ -5859,7 +5868,9 @@ class Server:
         if _SINK in events:
             self._write(events[_SINK] == select.POLLOUT)
         while self._inbox and len(self._outbox) < OUTBOX_MESSAGES:
-            self._take(self._inbox.popleft())
+            answer = self._take(self._inbox.popleft())
+            if answer is not None:
+                self._outbox.append(answer)
 
     def _read(self) -> None:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
@@ -5889,95 +5900,71 @@ class Server:
             self._has_reader, self._at_end = False, True
 
     def _next_message(self) -> Message | None:
-        """What is written next. Of a call that was withdrawn nothing is said any more. All
-        progress of a call comes before its answer; else answers come first, then the progress
-        of the call that was silent for longest. Upholds REQ-BASH-025.15."""
-        while self._outbox:
-            first = self._outbox[0]
-            progress = first.progress() if isinstance(first, CallUnderway) else None
-            if progress is not None:
-                return progress
-            self._outbox.popleft()
-            if isinstance(first, dict):
-                return first
-            del self._calls[first.call.id]
-            if not first.cancel._withdrawn:
-                return first.answer
-        for underway in sorted(self._calls.values(), key=lambda underway: underway.told_s):
+        """What is written next: calls that are over come first, each with all its progress before
+        its answer, then other answers, then the progress of the call that was silent for longest.
+        Of a call that was withdrawn nothing is said any more. Upholds REQ-BASH-025.15."""
+        for underway in sorted(
+            self._calls.values(), key=lambda one: (not one.answer, one.told_s)
+        ):
+            answer = underway.answer  # no output comes after it
+            if self._outbox and not answer:
+                break
             progress = underway.progress()
             if progress is not None:
                 return progress
-        return None
+            if answer:
+                del self._calls[underway.call.id]
+                if not underway.cancel._withdrawn:
+                    return answer
+        return self._outbox.popleft() if self._outbox else None
 
-    def _take(self, message: object) -> None:
-        """Does what a line, or a message of a batch, asks for. Upholds REQ-BASH-025.8 and
-        025.13."""
+    def _take(self, message: object) -> Message | None:
+        """Does what a line, or a message of a batch, asks for. Returns the answer, if it is due at
+        once. Upholds REQ-BASH-025.8 and 025.13."""
         if isinstance(message, bytes):
-            message = message.removeprefix(self._mark)
-            self._mark = b""
+            message = message.removeprefix(codecs.BOM_UTF8)  # of Windows. REQ-BASH-025.24
             if not message.strip():
-                return
+                return None
             if len(message) > MAX_MESSAGE_BYTES:
                 reason = "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES)
-                return self._answer(
-                    error_message(_id_of_long(message), INVALID_REQUEST, reason)
-                )
+                return error_message(_id_of_long(message), INVALID_REQUEST, reason)
             try:
                 message = load_json(message)
             except ValueError as problem:
-                reason = "not JSON (%s)" % shorten(problem)
-                return self._answer(error_message(None, PARSE_ERROR, reason))
+                return error_message(None, PARSE_ERROR, "not JSON (%s)" % shorten(problem))
             if isinstance(message, list) and message:  # a batch: each message is answered alone
-                return self._inbox.extendleft(reversed(message))
+                self._inbox.extendleft(reversed(message))
+                return None
         asked = handle(message, self._definition)
         if isinstance(asked, Call):
-            self._begin(asked)
-        elif isinstance(asked, Withdrawal):
+            return self._begin(asked)
+        if isinstance(asked, Withdrawal):
             underway = self._calls.get(asked.id)
             if underway is not None:
                 underway.cancel._withdrawn = True
                 underway.cancel.cancel()
-        elif asked is not None:
-            self._answer(asked)
+            return None
+        return asked
 
-    def _answer(self, message: CallUnderway | Message) -> None:
-        """Has a message written, or the answer to a call that is over, from any thread."""
-        self._outbox.append(message)
-        self._wake_up()
-
-    def _wake_up(self) -> None:
-        with suppress(BlockingIOError):  # a full pipe wakes the loop too
-            os.write(self.interrupts, b"\0")
-
-    def _begin(self, call: Call) -> None:
-        """Starts the thread of a call, or answers why not. Upholds REQ-BASH-025.17 and
-        025.18."""
+    def _begin(self, call: Call) -> Message | None:
+        """Starts the thread of a call, or returns why not. Upholds REQ-BASH-025.17 and 025.18."""
         if call.id in self._calls:
-            return self._answer(
-                error_message(call.id, INVALID_REQUEST, "a call with this id is under way")
-            )
+            return error_message(call.id, INVALID_REQUEST, "a call with this id is under way")
         if len(self._calls) >= MAX_CALLS:
             reason = TOO_MANY_CALLS.format(most=MAX_CALLS)
             refusal = present(rejected("too_many_calls", reason), self._tool.profile)
-            return self._answer(call_message(call, refusal, self._structured))
+            return call_message(call, refusal, self._structured)
         underway = self._calls[call.id] = CallUnderway(call)
         try:
             threading.Thread(target=self._work, args=(underway,), daemon=True).start()
         except RuntimeError as problem:
-            reason = "no thread could be started: %s" % problem
-            underway.answer = error_message(call.id, INTERNAL_ERROR, reason)
-            self._answer(underway)
+            underway.fail(problem)
+        return None
 
     def _work(self, underway: CallUnderway) -> None:
         """What the thread of a call does. A call that is withdrawn before its text is made
         takes no note with it, and leaves no job. Upholds REQ-BASH-027.6."""
         call = underway.call
-
-        def tell(skipped: int, text: str) -> None:
-            """Takes live output from the thread of the call."""
-            underway.add(skipped, text)
-            self._wake_up()
-
         try:
             result = self._tool._answer(
                 call.arguments,
@@ -5985,13 +5972,13 @@ class Server:
                 None,
                 None,
                 underway.cancel,
-                None if call.token is None else tell,
+                None if call.token is None else underway.add,
             )
             underway.answer = call_message(call, result, self._structured)
         except BaseException as bug:  # also out of `confirm` and `on_call`
-            reason = "internal error: %r" % bug
-            underway.answer = error_message(call.id, INTERNAL_ERROR, reason)
-        self._answer(underway)
+            underway.fail(bug)
+        with suppress(BlockingIOError):  # a full pipe wakes the loop too
+            os.write(self.interrupts, b"\0")
 
 
 @contextmanager
@@ -6067,7 +6054,7 @@ def _show(begun: list[str], text: str) -> None:
 _OPTIONS = """\
 --profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
 --mode MODE  default (30s), slow (15min) or background
---timeout SECONDS  in place of the mode's limit
+--timeout SECONDS  in place of the mode's limit (--mcp: BASH_TOOL_TIMEOUTS)
 --cwd DIR  where the command runs
 --state-dir DIR  where output files go (default: one folder per user)
 --deny TEXT...  refuse commands that hold TEXT; may be repeated
@@ -6086,6 +6073,18 @@ openai-native, anthropic-native (--carry)
 --ephemeral  end at exit what commands leave running, jobs too
 --jobs  list the background jobs, with size and elapsed time
 --version  print the version and this file's sha256"""
+# One of these is asked for; the other options go with all of them, or with those that stand here.
+_VERBS = ("command", "schema", "mcp", "jobs", "kill", "version")
+_GOES_WITH = {
+    "mode": "a command",
+    "timeout": "a command",
+    "follow": "a command",
+    "json": "a command, --jobs and --kill",
+    "log": "a command and --mcp",
+    "ephemeral": "a command and --mcp",
+    "structured": "--mcp",
+    "carry": "--mcp and --schema",
+}
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
     "taken out, with secrets and forced colours (see --keep-env, --drop-env)": ", ".join(
@@ -6105,9 +6104,8 @@ def _parser() -> Any:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80),
         description="Run a command as an LLM agent would, and print what the model would read.",
     )
-    parser.add_argument(
-        "command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin"
-    )
+    verbs = parser.add_mutually_exclusive_group(required=True)
+    verbs.add_argument("command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin")
     for line in _OPTIONS.splitlines():
         head, _, text = line.partition("  ")
         name, _, value = head.partition(" ")
@@ -6119,8 +6117,12 @@ def _parser() -> Any:
             how.update(action="append", default=[])
         if value.startswith("["):
             how.update(nargs="?", const="anthropic")
-        parser.add_argument(name, help=text, **how)
-    parser.set_defaults(profile=os.environ.get("BASH_TOOL_PROFILE", "modes"), mode="default")
+        (verbs if name[2:] in _VERBS else parser).add_argument(name, help=text, **how)
+    parser.set_defaults(
+        profile=os.environ.get("BASH_TOOL_PROFILE", "modes"),
+        mode="default",
+        structured=os.environ.get("BASH_TOOL_STRUCTURED") == "1",
+    )
     for title, text in _ABOUT.items():
         parser.add_argument_group(title, text)
     return parser
@@ -6128,41 +6130,19 @@ def _parser() -> Any:
 
 def _options(argv: Sequence[str] | None) -> Any:
     """The options of the command line. For --help, and for what makes no sense, this prints how to
-    use the program, and exits."""
+    use the program, and raises SystemExit."""
     parser = _parser()
-    try:
-        options = parser.parse_args(argv)
-        mistake = _mistake(options)
-        if mistake:
-            parser.error(mistake)
-    except SystemExit as ending:  # argparse's code 2 could be the command's own
-        sys.exit(EXIT_CODES["failed"] if ending.code else 0)
-    return options
-
-
-def _mistake(options: Any) -> str:
-    """What is wrong with the options, each of which makes sense by itself; empty if nothing is."""
+    options = parser.parse_args(argv)
+    given = {name for name, value in vars(options).items() if value != parser.get_default(name)}
+    [verb] = given.intersection(_VERBS)
+    for option, verbs in _GOES_WITH.items():
+        if option in given and verb not in verbs:
+            parser.error("--%s goes with %s" % (option, verbs))
     if options.profile not in PROFILES:
-        return "--profile and BASH_TOOL_PROFILE take one of %s" % join_names(PROFILES)
-    has_text, has_style = options.command is not None, options.schema is not None
-    others = options.mcp + options.jobs + (options.kill is not None) + options.version
-    if has_text + has_style + others != 1:
-        return "give one of COMMAND, --schema, --mcp, --jobs, --kill, --version"
+        parser.error("--profile and BASH_TOOL_PROFILE take one of %s" % join_names(PROFILES))
     if os.environ.get("BASH_TOOL_STRUCTURED", "0") not in ("", "0", "1"):
-        return "BASH_TOOL_STRUCTURED must be 0 or 1"
-    if options.structured and not options.mcp:
-        return "--structured goes with --mcp"
-    if options.carry and not (options.mcp or has_style):
-        return "--carry goes with --mcp and --schema"
-    if (options.ephemeral or options.log) and not (options.mcp or has_text):
-        return "--ephemeral and --log go with a command and --mcp"
-    of_a_command = options.timeout is not None or options.mode != "default"
-    if options.mcp and (of_a_command or options.follow or options.json):
-        return (
-            "--mode, --timeout, --follow and --json go with a command; BASH_TOOL_TIMEOUTS sets "
-            "the limits of --mcp"
-        )
-    return ""
+        parser.error("BASH_TOOL_STRUCTURED must be 0 or 1")
+    return options
 
 
 def _profile(name: str, settings: Sequence[str]) -> Profile:
@@ -6193,15 +6173,7 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
 def _typed(word: str) -> str:
     """A word of the command line as the bytes that were typed, whatever the locale makes of them:
     UTF-8, where U+DC80 to U+DCFF stand for bytes that are none."""
-    if sys.getfilesystemencoding() == "utf-8":
-        data = os.fsencode(word)
-    else:  # Python has decoded it with the C library, which its own codec may contradict
-        import ctypes
-
-        encode = ctypes.pythonapi.PyUnicode_EncodeLocale
-        encode.restype = ctypes.py_object
-        data = encode(ctypes.py_object(word), b"surrogateescape")
-    return data.decode("utf-8", "surrogateescape")
+    return os.fsencode(word).decode("utf-8", "surrogateescape")
 
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
@@ -6282,17 +6254,13 @@ def _logger(path: str) -> OnCall:
     return log
 
 
-def _open_standard() -> bool:
+def _open_standard() -> None:
     """Opens what is closed of descriptors 0 to 2, which would else become those of the first files
-    that are opened. False if there is nowhere to write to."""
-    for fd in range(3):
-        try:
-            os.fstat(fd)
-        except OSError:
-            if fd == 1:
-                return False
-            os.open(os.devnull, os.O_RDWR)
-    return True
+    that are opened. Nothing can be written there: that is told as for a full disk."""
+    fd = 0
+    while fd < 3:
+        fd = os.open(os.devnull, os.O_RDONLY)
+    os.close(fd)
 
 
 def _use(tool: BashTool, options: Any) -> int:
@@ -6302,8 +6270,7 @@ def _use(tool: BashTool, options: Any) -> int:
     take_own_name()
     _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of this process
     if options.mcp:
-        structured = options.structured or os.environ.get("BASH_TOOL_STRUCTURED") == "1"
-        serve(tool, structured=structured)
+        serve(tool, structured=options.structured)
     elif options.schema:
         definition = tool.definition(options.schema)
         _write(1, json.dumps(definition, indent=2, ensure_ascii=False) + "\n")
@@ -6321,10 +6288,9 @@ def _use(tool: BashTool, options: Any) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and prints what a model would read. Returns the exit code of the process."""
-    if not _open_standard():
-        return EXIT_CODES["failed"]
-    options = _options(argv)
+    _open_standard()
     try:
+        options = _options(argv)
         if options.version:
             import hashlib  # 2 ms, for --version alone
 
@@ -6347,6 +6313,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             ephemeral=options.ephemeral,
         ) as tool:
             return _use(tool, options)
+    except SystemExit as ending:  # of argparse, whose code 2 could be the command's own
+        return EXIT_CODES["failed"] if ending.code else 0
     except KeyboardInterrupt:  # while the command was read
         return EXIT_CODES["cancelled"]
     except (ValueError, OSError, LookupError) as problem:

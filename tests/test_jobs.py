@@ -256,7 +256,7 @@ def test_a_supervisor_that_does_not_get_to_its_command(how):
 def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
     """`server & exit 3` has failed, whether or not the server runs; so has a kept command that ended before its timeout
     was noticed."""
-    with BashTool(profile=tiny(default=1.0, grace=0.3, on_timeout=bash_tool.OnTimeout.KEEP)) as tool:
+    with BashTool(profile=tiny(1.0, 0.3, drain_idle_s=1.0, on_timeout=bash_tool.OnTimeout.KEEP)) as tool:
         tries = []  # again where a busy machine takes longer than the look, or the limit
 
         def has_ended(*words, **options):
@@ -267,7 +267,7 @@ def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
         assert result and (result.exit_code, result.is_error) == (3, True), tries
         unseen = WITHOUT in ("proc", "subreaper")  # the processes outside the group
         assert unseen or re.search(lasting(r'failed: exit status: 3; still running: \d+ "sleep 600"\]'), result.text)
-        result = eventually(lambda: has_ended("sleep 600 & sleep 0.8; exit 4"))
+        result = eventually(lambda: has_ended("sleep 600 & sleep 0.4; exit 4"))
         assert result and result.exit_code == 4, tries
         for job in tool.jobs():
             job.kill()

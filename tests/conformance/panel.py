@@ -128,7 +128,7 @@ BROKEN = {
         )
     ],
     "003.1": wrong("LOOK_S", 0.1, 1),
-    "003.3": [("Session._waits", "min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s")],
+    "003.3": [("plan_waits", "min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s")],
     "003.9": [  # two notes
         {"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}
     ],
@@ -178,7 +178,7 @@ BROKEN = {
         ("_schemas", "1000 * longest_s", "900000"),
         ("_schemas", "= max", "= profile.timeouts_s.get('slow') or max"),
     ],
-    "007.4": [("Session.plan", 'b"/bin:/usr/bin"', 'b""')],
+    "007.4": [("make_plan", 'b"/bin:/usr/bin"', 'b""')],
     "007.7": [{"said": [['"error": "spawn_failed"', '"error": "shell_not_found"']]}],
     "008.2": [
         {"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]},  # CSI G does nothing
@@ -241,8 +241,8 @@ BROKEN = {
         *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT"))
     ],
     "014.13": [
-        ("Session.plan", "{**default, **env, **own}", "{**env, **default, **own}"),
-        ("Session.plan", 'UNBUFFERED if request.mode == "background" else {}', "{}"),
+        ("make_plan", "{**default, **env, **own}", "{**env, **default, **own}"),
+        ("make_plan", 'UNBUFFERED if request.mode == "background" else {}', "{}"),
     ],
     "014.3": [("scrub_env", 'not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))', "True")],
     "014.6": [
@@ -327,7 +327,9 @@ BROKEN = {
         ("_handle_request", "in HANDSHAKE_VERSIONS", "in (*HANDSHAKE_VERSIONS, '2026-07-28')"),
         ("_handle_request", '= None if method == "initialize" else', "="),
     ],
-    "025.5": [("_handle_request", "token is not None", '"progressToken" in meta')],
+    "025.5": [
+        ("_handle_request", "_id(token) is token", '_id(token) is token and (token or "progressToken" not in meta)')
+    ],
     "025.6": [
         ("present", "outcome.stdout.cut or outcome.stderr.cut", "outcome.path is not None"),
         *(
@@ -357,7 +359,7 @@ BROKEN = {
     "025.26": wrong("GOODBYE_S", 1, 60),
     "025.10": [
         *wrong("LIVE_EVERY_S", 0.001, 0.5),
-        ("Server._next_message", "first.progress() if isinstance(first, CallUnderway) else None", "None"),
+        ("Server._next_message", "if progress is not None:", "if progress is not None and not answer:"),
     ],
     "025.11": [("CallUnderway.progress", "or self.call.token is None or", "or"), *wrong("HEARTBEAT_S", 9, 12)],
     "025.12": [
@@ -388,7 +390,7 @@ BROKEN = {
         ),
         (
             ("Server._take", ".get(asked.id)", ".pop(asked.id, None)"),
-            ("Server._next_message", "del self._calls[first.call.id]", "self._calls.pop(first.call.id, None)"),
+            ("Server._next_message", "del self._calls[underway.call.id]", "self._calls.pop(underway.call.id, None)"),
         ),
     ],
     "025.18": [

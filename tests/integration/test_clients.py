@@ -307,3 +307,46 @@ def with_words(*words):
         for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
         if alive(pid) and pid != os.getpid() and all(word.encode() in of_proc(pid, "cmdline") for word in words)
     ]
+
+
+LEAVES = """
+import asyncio, os, sys
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+def leaves(problem):
+    return [leaf for each in problem.exceptions for leaf in leaves(each)] if hasattr(problem, "exceptions") else [problem]
+
+async def main():
+    async with stdio_client(StdioServerParameters(command=sys.executable, args=[sys.argv[1], "--mcp"])) as ends:
+        async with ClientSession(*ends) as session:
+            await session.initialize()
+            command = "trap 'sleep 1.3; echo > cleaned; exit' TERM; echo > begun; sleep 600 & wait"
+            call = asyncio.create_task(session.call_tool("bash", {"command": command}))
+            while not os.path.exists("begun"):
+                await asyncio.sleep(0.05)
+            raise ValueError("the client's own error")
+
+try:
+    asyncio.run(main())
+except BaseException as problem:
+    print([str(leaf) for leaf in leaves(problem)])
+"""
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("version", ["mcp<2", "mcp>=2"])
+def test_interop_a_client_that_leaves(version, tmp_path):
+    """The official clients for Python leave with a call under way: they get no late answer, which hid their own error, and
+    the TERM that they send two seconds later takes no time from the command."""
+    python = Path(sys.executable)
+    if version == "mcp<2":
+        python = Path(sys.prefix, "mcp1", "bin", "python")
+        if not python.with_name("ready").exists():
+            subprocess.run([sys.executable, "-m", "venv", str(python.parent.parent)], check=True)
+            subprocess.run([str(python), "-m", "pip", "install", "--quiet", version], check=True)
+            python.with_name("ready").touch()
+    words = [str(python), "-c", LEAVES, str(TOOL)]
+    done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+    say(version, done.stdout.decode().strip())
+    assert done.stdout.decode().strip() == str(["the client's own error"]) and (tmp_path / "cleaned").exists()

@@ -40,9 +40,9 @@ while True:
 PROGRAMS = [[sys.executable, "-c", text] for text in (FORKING, SCANNING)]
 CPUS = os.cpu_count() or 1
 # A sleep of less than ten seconds takes twice as long: for it a test waits, or the command has not ended in time.
-SLOW_SLEEP = """#!/bin/sh
+SLOW_SLEEP = """#!/bin/bash
 case $1 in [0-9] | [0-9].* | .*) /bin/sleep "$1" ;; esac
-exec /bin/sleep "$@"
+exec -a sleep /bin/sleep "$@"
 """
 SLOW = Path(tempfile.gettempdir(), "slow-sleep-%d" % os.getpid())
 DISTURBANCES = {  # what runs beside the suite, its environment, and what stands before its words
