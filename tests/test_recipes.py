@@ -123,7 +123,7 @@ def test_a_call_from_asyncio_and_live_output(tmp_path, monkeypatch):
         asyncio.run(limited())
     assert not running(seconds) and os.path.exists("begun")
     pieces = names["live"](BashTool(), command)
-    assert next(pieces) == "begun\n" and running(seconds)
+    assert next(pieces) == "begun\n" and eventually(lambda: running(seconds))
     pieces.close()
     assert not running(seconds)
     with pytest.raises(ValueError, match="mode"):
