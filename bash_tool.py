@@ -81,7 +81,7 @@ this file.
 #                    printed (_run_and_print). In the server Server._turn cancels and answers each
 #                    call, and goes on; but where standard input is a terminal the server ends, and
 #                    Server.serve closes the tool.
-#   the host dies    The kernel closes its sockets. SupervisorEnd.take reads end of file, and
+#   the host dies    The kernel closes its sockets. SupervisorEnd.hear reads end of file, and
 #                    Life.act stops the command if it is `attached`.
 #   a job goes on    Life._watch detaches it, Command.answer_as_job tells the host, and
 #                    Exchange.perform takes it from the tokens, so that neither the host's end nor
@@ -121,7 +121,7 @@ import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
-from math import inf, nextafter
+from math import inf
 from os import fsencode
 from time import monotonic
 from typing import (
@@ -509,7 +509,7 @@ def describe_end(ended: Outcome, before_number: str) -> str:
 # The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the
 # text of the command, and Output opens the pipes. Life has the phases and the rules: it takes what
 # has happened, and says what is to be done. Command.run is the one loop: it waits (Loop.wait calls
-# Output.read and SupervisorEnd.take there), looks, and does what the life says. If the command goes
+# Output.read and SupervisorEnd.hear there), looks, and does what the life says. If the command goes
 # on as a job, the host gets `answer` with the status `running`. From the report it gets `answer`
 # with how the command ended. A supervisor serves a second command only if nothing was left of the
 # first at its report. The host has left when the supervisor reads end of file on its line.
@@ -605,11 +605,11 @@ def _create(path: str, flags: int) -> int:
     return fd
 
 
-def _lock(fd: int, how: int = fcntl.LOCK_EX) -> bool | None:
+def _lock(fd: int, how: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> bool | None:
     """True if this descriptor holds the lock of its file now (flock(2)): until this descriptor and
     all copies of it are closed. None on a file system without locks, such as Lustre (ENOSYS)."""
     try:
-        fcntl.flock(fd, how | fcntl.LOCK_NB)
+        fcntl.flock(fd, how)
         return True
     except BlockingIOError:
         return False
@@ -635,11 +635,12 @@ def data_file(what: str, data: bytes) -> int:
     memory, else in a folder for temporary files. Raises SpawnError, which says what it is."""
     try:
         try:
-            fd = os.memfd_create("btool", os.MFD_CLOEXEC)
+            fd = os.memfd_create("btool")
         except (AttributeError, OSError):  # macOS, some sandboxes
-            path = os.path.join(temporary_folder(), "bash-tool-" + os.urandom(6).hex())
-            fd = _create(path, os.O_RDWR)
-            os.unlink(path)
+            from tempfile import TemporaryFile  # here, because it takes a third of all imports
+
+            with TemporaryFile() as file:
+                fd = os.dup(file.fileno())
         _write_all(fd, data)  # RLIMIT_FSIZE holds for memory too
     except OSError as problem:
         words = (what, _reason(problem))
@@ -657,17 +658,6 @@ def make_folder(path: str) -> None:
     is_safe = not info.st_mode & 0o022 or info.st_mode & stat.S_ISVTX  # sticky, as /tmp is
     if not is_safe or info.st_uid not in (os.geteuid(), 0):
         raise PermissionError(errno.EPERM, "other users can change what is in %s" % path)
-
-
-def create_output_file(folder: str, prefix: str) -> tuple[int, str]:
-    """A new output file in the state folder, open for appending and locked for as long as its
-    writer lives; and its path. Raises OSError."""
-    make_folder(folder)
-    _make_room(folder, prefix)
-    path = os.path.join(folder, "%s%s.log" % (prefix, os.urandom(6).hex()))
-    fd = _create(path, os.O_RDWR | os.O_APPEND)
-    _lock(fd)
-    return fd, path
 
 
 def make_scratch(folder: bytes) -> bytes:
@@ -724,18 +714,6 @@ def _remove_finished(output: str) -> bool:
     if is_free:
         remove_files(output)
     return is_free
-
-
-def create_record(output: str) -> int:
-    """A descriptor of a new record: one JSON text in a file beside the output, written in place by
-    the supervisor of the job alone, which holds the file's lock as long as it lives. From the
-    beginning the file has room for the end, so that a full disk does not lose it. Raises
-    OSError."""
-    fd = _create(record_of(output), os.O_RDWR)
-    with suppress(OSError):  # a file system without locks
-        fcntl.flock(fd, fcntl.LOCK_EX)  # a reader may hold it for a moment
-    os.pwrite(fd, b" " * RECORD_ROOM, 0)
-    return fd
 
 
 # -- Processes
@@ -1063,7 +1041,7 @@ class SupervisorEnd(Channel):
         super().__init__(end)
         self._live: dict[int, OutputBuffer] = {}  # by stream
 
-    def take(self) -> None:
+    def hear(self) -> None:
         """Takes in what the host has sent, and sends what has waited."""
         try:
             self.flush()
@@ -1213,20 +1191,17 @@ class Output:
         for reader in list(self.pipes):
             self.read(reader)
 
-    def is_long_text(self) -> bool:
-        """True if the text of a stream is over the limit: three bytes replace an invalid one, and
-        a NUL."""
-        kept = [b"".join(buffer.captured()[:2]) for buffer in self.buffers]
-        texts = [decode(data).replace("\0", "\ufffd").encode() for data in kept]
-        return bool(max(map(len, texts)) > self._plan.limit_bytes)
-
     def save(self) -> None:
-        """From now on the bytes go to a file, those from before included. Upholds
-        REQ-BASH-009.8."""
+        """From now on the bytes go to a file in the state folder, those from before included; the
+        file is locked for as long as its writer lives. Upholds REQ-BASH-009.8."""
         if self._fd < 0 and not self.problem:
             try:
-                folder = os.fsdecode(self._plan.folder)
-                self._fd, self.path = create_output_file(folder, self._plan.file_prefix)
+                folder, prefix = os.fsdecode(self._plan.folder), self._plan.file_prefix
+                make_folder(folder)
+                _make_room(folder, prefix)
+                path = os.path.join(folder, "%s%s.log" % (prefix, os.urandom(6).hex()))
+                self._fd, self.path = _create(path, os.O_RDWR | os.O_APPEND), path
+                _lock(self._fd)
                 self._write(self._pending or b"")
             except OSError as problem:
                 self.problem = _reason(problem)
@@ -1248,13 +1223,18 @@ class Output:
                 self.discard()
 
     def begin_job(self) -> None:
-        """Makes the output file and the record of a job. Raises SpawnError."""
+        """Makes the output file and the record of a job: one JSON text in a file beside the output,
+        written in place by the supervisor alone, which holds the file's lock as long as it lives.
+        From the beginning the file has room for the end, so that a full disk does not lose it.
+        Raises SpawnError."""
         self.save()
         try:
             if self.problem:
                 raise OSError(self.problem)
-            self._record = create_record(self.path)
-            self.unlocked = not _lock(self._record)
+            self._record = _create(record_of(self.path), os.O_RDWR)
+            # Waits: a reader may hold the lock for a moment.
+            self.unlocked = not _lock(self._record, fcntl.LOCK_EX)
+            os.pwrite(self._record, b" " * RECORD_ROOM, 0)
         except OSError as problem:
             reason = "no file for the job could be made: " + _reason(problem)
             raise SpawnError("spawn_failed", reason)
@@ -1417,14 +1397,11 @@ class Shell:
         line = shell_line(
             0 if self._has_prefix else fd, self._has_prefix, self._source >= 0, self._carries
         )
-        where = plan.shell[0], plan.path, plan.cwd
-        if not os.access(find_program(*where), os.X_OK):  # removed since
-            find_program.cache_clear()
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
-            executable=find_program(*where),
+            executable=find_program(plan.shell[0], plan.path, plan.cwd),
             cwd=cwd,
             stdin=fd if self._has_prefix else self._source,
             stdout=writers[0],
@@ -1720,7 +1697,7 @@ class Life:
         self._plan, self.started_s, self.seen = plan, now, Seen()
         self.is_job, self._grace_s = plan.background, plan.grace_s
         self._has_steps = sees_tree and plan.grace_s > 0
-        self._limit_s = now + plan.limit_s
+        self._limit_s, self._answer_s = now + plan.limit_s, now + plan.answer_after_s
         self.steps = Steps(0.0, now)
 
     def act(self, now: float, seen: Seen) -> str:
@@ -1749,19 +1726,20 @@ class Life:
 
     def _watch(self, now: float) -> str:
         plan, code = self._plan, self.seen.code
-        never = self.known_as_job or plan.answer_after_s >= plan.limit_s
-        answer_s = inf if never else self.started_s + plan.answer_after_s
-        self.due_s = min(answer_s, self._limit_s)
+        self.due_s = min(self._answer_s, self._limit_s)
         if code is not None and not self.stops:
             self._move("drain")
             return self._begin_end(now) if self.known_as_job and code < 0 else ""
-        if now >= answer_s and not self.stops:
-            self.known_as_job = self.is_job = True
-            self.attached = plan.ephemeral or not plan.background
-            return "answer_as_job"
         if now >= self._limit_s:
             self._stop("timed_out")
-        return self._begin_end(now) if self.stops else ""
+        if self.stops:
+            return self._begin_end(now)
+        if now < self._answer_s:
+            return ""
+        self._answer_s = inf
+        self.known_as_job = self.is_job = True
+        self.attached = plan.ephemeral or not plan.background
+        return "answer_as_job"
 
     def _drain(self, now: float) -> str:
         seen, plan = self.seen, self._plan
@@ -1864,12 +1842,10 @@ class Command:
                         break
                 if self.life.phase == "over":
                     break
-                before_s, due_s = monotonic(), self.life.due_s
-                self.wait(due_s)
-                # What has come by a limit goes before it: the limit is due once the events were
-                # looked at behind it.
-                is_due = before_s >= due_s
-                now = before_s if is_due else min(monotonic(), nextafter(due_s, 0.0))
+                self.wait(self.life.due_s)
+                now = monotonic()
+                if now >= self.life.due_s:
+                    self.wait(now)  # what has come by a limit goes before it
         except SpawnError as problem:
             self.output.discard()
             self.line.send("failed", *problem.args)
@@ -1899,7 +1875,7 @@ class Command:
         """Waits until something happens, at the longest until a moment on the monotonic clock."""
         if self.life.phase == "end" and not SEES_TREE:
             until = min(until, monotonic() + REAP_EVERY_S)
-        self.supervisor.turn(until)
+        self.supervisor.wait_until(until)
 
     def look(self) -> Seen:
         """What has happened by now."""
@@ -1969,8 +1945,6 @@ class Command:
             if not life.status and not life.is_job:
                 self.shell.notes += leftover_notes(self)
         self.shell.clear_scratch()
-        if self.plan.saves and self.output.is_long_text():
-            self.output.save()
         if self.line.abandoned or (self.line.has_left and not life.known_as_job):
             self.output.discard()  # nobody reads the answer that names the file
         elif life.is_job:
@@ -2118,7 +2092,7 @@ class Supervisor(Loop):
         until = monotonic() + IDLE_S
         while not self.line.has_left and monotonic() < until:
             if self.line.request is None:
-                self.turn(until)
+                self.wait_until(until)
             plan = self.line.take_request()
             if plan is not None:
                 self.kills = 0
@@ -2131,7 +2105,7 @@ class Supervisor(Loop):
             if plan is not None or self.line.unsent:  # the host has not read the last answer
                 until = monotonic() + IDLE_S
 
-    def turn(self, until: float) -> None:
+    def wait_until(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
         sends live output in time."""
         now = monotonic()
@@ -2142,7 +2116,7 @@ class Supervisor(Loop):
         self.wait(min(max(0.0, until - now), 3600.0))  # poll(2) takes 24 days at most
 
     def _hear(self, _: int) -> None:
-        self.line.take()
+        self.line.hear()
         if self.line.has_left:
             self.selector.unregister(self.line.socket)
 
@@ -4150,13 +4124,15 @@ def _has_ended(end: socket.socket) -> bool:
         return True
 
 
-def _tries(stops_wanted: StopCount) -> Iterator[None]:
-    """Waits between two tries to send something; ends after ACCEPT_S, and where a stop is asked
-    for."""
-    begun_s = monotonic()
-    while not stops_wanted() and monotonic() < begun_s + ACCEPT_S:
+def _looks(until: float) -> Iterator[None]:
+    """For what nothing announces, say in a file of another process: yields for each look, the last
+    time at this moment. Between two looks the thread sleeps for as long as has passed already, at
+    most 0.05 s."""
+    begun = monotonic()
+    yield
+    while (now := monotonic()) < until:
+        time.sleep(min(max(now - begun, 0.0005), 0.05, until - now))
         yield
-        time.sleep(_pause_s(begun_s))
 
 
 class HostEnd(Channel):
@@ -4192,7 +4168,9 @@ class HostEnd(Channel):
         with suppress(OSError):
             if fds:
                 del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
-            for _ in _tries(stops_wanted):
+            for _ in _looks(monotonic() + ACCEPT_S):
+                if stops_wanted():
+                    break
                 self.flush()
                 if not self.unsent:
                     return
@@ -4220,9 +4198,10 @@ class HostEnd(Channel):
                 return None
             try:
                 messages = self.receive()
-            except OSError as problem:
-                is_unread = problem.errno == errno.ECONNRESET
-                raise (NotRun if is_unread else LineLost)("the supervisor has ended")
+            except ConnectionResetError:
+                raise NotRun("the supervisor has ended")
+            except OSError:
+                raise LineLost
             if messages is None:
                 raise (LineLost if self.supervisor_pid else NotRun)("no supervisor answered")
             self._messages.extend(messages)
@@ -4267,7 +4246,9 @@ class Engine:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
         is full (278 requests), but not under the lock, which a fork takes. Raises OSError, NotRun.
         Upholds REQ-BASH-015.6."""
-        for _ in _tries(stops_wanted):
+        for _ in _looks(monotonic() + ACCEPT_S):
+            if stops_wanted():
+                break
             with self.lock:
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
                 ids = user, self.confinement
@@ -4358,24 +4339,24 @@ class Cancel(Live):
 
     `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once
     means TERM, the grace, KILL; once more means KILL now. A token that was used stays used.
-    `count` is how often a stop was asked for. Upholds REQ-BASH-015.1 and 015.3.
+    `count` is how often a stop was asked for; of two requests at the very same moment one may not
+    be counted. Upholds REQ-BASH-015.1 and 015.3.
     """
 
     _withdrawn = False  # no answer is wanted: of a call that a client of MCP has withdrawn
 
     def __init__(self) -> None:
-        self._requests: list[None] = []  # its length is the count: list.append is one step
-        self._exchanges: list[Exchange] = []  # the commands that it ends
+        self.count = 0
 
     @property
-    def count(self) -> int:
-        """How often a stop was asked for."""
-        return len(self._requests)
+    def _exchanges(self) -> list[Exchange]:
+        """The commands that it ends; none of the parent in a forked child."""
+        return [exchange for exchange in list(_engine.live) if self in exchange._tokens]
 
     def cancel(self) -> None:
         """Asks every call that was given this token to stop."""
-        self._requests.append(None)
-        for exchange in list(self._exchanges):
+        self.count += 1
+        for exchange in self._exchanges:
             exchange.send_stops()
 
 
@@ -4416,7 +4397,6 @@ class Exchange:
         self._waits_s = min(plan.answer_after_s, plan.limit_s)
         # The longest that the ending of a command takes.
         self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
-        self._owner = os.getpid()
         self._waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
     def _ends_with_line(self) -> bool:
@@ -4440,28 +4420,15 @@ class Exchange:
     def perform(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """How the command ended, or that it goes on. The caller answers an exception of this by
         `abandon`."""
-        for token in self._tokens:
-            token._exchanges.append(self)
-        answer = None
         _engine.live.add(self)
-        try:
-            answer = self._try_supervisors(on_live, stdin)
-            if answer.status != "running":
-                self._waiter = None
-            return answer
-        finally:
-            # After the call `close` may stop what ends with this process, and nothing else may.
-            goes_on = answer is not None and (answer.kept or self._ends_with_line())
-            self.obey((self._closing,) if goes_on else ())
-
-    def obey(self, tokens: Sequence[Cancel]) -> None:
-        """From now on these tokens alone may stop the command. None is left once it is over, or
-        goes on without this process."""
-        before, self._tokens = self._tokens, tokens
-        for token in before:
-            if token not in tokens:
-                with suppress(ValueError):  # another thread has done so
-                    token._exchanges.remove(self)
+        answer = self._try_supervisors(on_live, stdin)
+        if self.state == "new":  # nothing was run
+            self._let_go()
+        if answer.status != "running":
+            self._waiter = None
+        # After the call `close` may stop what ends with this process, and nothing else may.
+        self._tokens = (self._closing,) if answer.kept or self._ends_with_line() else ()
+        return answer
 
     def release(self) -> None:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
@@ -4486,9 +4453,7 @@ class Exchange:
                 return failed(*problem.args)
             except LineLost as problem:
                 line, why = self._line, str(problem)
-                # ECONNRESET may also mean that the supervisor had read the request, but not the
-                # stop that followed: then the command may have run.
-                if not isinstance(problem, NotRun) or (line and line.stops_sent):
+                if not isinstance(problem, NotRun):
                     self._let_go()
                     return failed("status_unknown", SUPERVISOR_KILLED)
             if line is not None and not line.supervisor_pid:
@@ -4582,8 +4547,6 @@ class Exchange:
             return None
         finally:
             self._waiter = None
-            if self._line is None:  # else leftovers of the job are held
-                self.obey(())
 
     def start_monitor(self, receive: Callable[[], None]) -> bool:
         """Starts the thread that receives the end: a daemon thread, for which no program waits at
@@ -4608,16 +4571,14 @@ class Exchange:
         return Outcome(status, limit_s=self._waits_s, notes=(note,))
 
     def wait_until_over(self) -> None:
-        """Waits until the command is over, or is given up. Returns at once in a forked copy of the
-        process, and in a signal handler that has interrupted the thread which waits for the
-        command."""
+        """Waits until the command is over, is given up, or goes on by itself. Returns at once in a
+        signal handler that has interrupted the thread which waits for the command."""
         if self._waiter is None:  # leftovers, or no monitor thread could be started
             self.receive_end()
-        begun_s = monotonic()
-        here = self._owner == os.getpid() and self._waiter != threading.get_ident()
-        # The thread that receives the end empties `_tokens`.
-        while here and self._tokens and monotonic() < self._gives_up_s + HOST_SLACK_S:
-            time.sleep(_pause_s(begun_s))
+        for _ in _looks(self._gives_up_s + HOST_SLACK_S):
+            is_here = self._waiter == threading.get_ident()
+            if is_here or self not in self._closing._exchanges:
+                return
 
     def abandon(self) -> None:
         """After an exception in the caller, or for a call that was withdrawn: asks for a stop, says
@@ -4627,28 +4588,25 @@ class Exchange:
         not read: bytes that were received when the exception struck may be lost. Removes the file
         that no answer will name. Upholds REQ-BASH-009.7 and 015.2."""
         line, until = self._line, monotonic() + self._ending_s
-        with suppress(LineLost, OSError):
+        try:
             if line is not None:
                 if self.state != "new":
                     line.send_stops(1 + line.stops_sent, leaves=True)
                 line.shut()
                 while line.wait(until) and line.socket.recv(READ_BYTES):
                     pass
-        self._let_go()
-        self.obey(())
-        if self._path is not None:
-            remove_files(self._path)
+        except (LineLost, OSError):
+            pass
+        finally:
+            self._let_go()
+            if self._path is not None:
+                remove_files(self._path)
 
 
 # -- Jobs
 #
 # Job reads the record that the supervisor of a background command writes, in whatever process. In
 # the process that started the command a monitor thread receives the end through the Exchange.
-
-
-def _pause_s(since_s: float) -> float:
-    """How long to sleep before the next look at a file: as long as has passed already."""
-    return min(max(monotonic() - since_s, 0.0005), 0.05)
 
 
 def _open_own(path: str) -> io.BufferedReader:
@@ -4665,7 +4623,7 @@ def read_record(output: str) -> tuple[Outcome | None, bool | None]:
     lock of the file is free, which the supervisor of the job holds while it lives. Raises
     OSError."""
     with _open_own(record_of(output)) as file:
-        is_free = _lock(file.fileno(), fcntl.LOCK_SH)
+        is_free = _lock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         data = file.read(RECORD_CAP_BYTES)
     try:
         return job_record(load_json(data)), is_free
@@ -4699,7 +4657,6 @@ class Job(Live):
     """
 
     _monitor_pid = 0  # the process in which a thread waits for the end
-    _is_final = False  # ... and has received it
     _note = ""  # what the next answer of the tool says of it
     _shown_bytes = 0  # of the output, that answers have shown
 
@@ -4714,7 +4671,6 @@ class Job(Live):
             raise FileNotFoundError(errno.ENOENT, "no record of a job", output_file)
         self._outcome = known
         self.pid, self.command, self.created = known.pid or 0, known.command, known.created
-        self._showing = threading.Lock()  # concurrent checks return each line once
 
     def __repr__(self) -> str:
         return "<Job %d %s>" % (self.pid, self.status)
@@ -4724,12 +4680,11 @@ class Job(Live):
         the latest keep both streams (021.8): up to 200 KiB each."""
         final = exchange.receive_end()
         if final is None:
-            passed_s = time.time() - self.created
-            final = _lost(self._outcome)._replace(duration_s=passed_s)
+            final = _lost(self._outcome)._replace(duration_s=self.duration_s)
         self._note = ended_note(self.output_file, final)
         if exchange._plan.background:  # a check shows the output of kept commands alone
             final = final._replace(raw=())
-        self._outcome, self._is_final = final, True
+        self._outcome = final
         recent.append(self)
         if len(recent) > MAX_JOBS:
             first = recent.popleft()
@@ -4739,38 +4694,35 @@ class Job(Live):
 
     def _has_ended(self) -> bool:
         """True once the job has ended and its note is written."""
-        if self._monitor_pid == os.getpid():
-            return self._is_final
         return self.status != "running"
 
-    def _supervised(self) -> bool:
-        """True while the supervisor of the job lives, and so while something of the job may live:
-        the supervisor holds the lock of the record, which is read on the way. Without a record
+    def _known(self) -> Outcome:
+        """What is known by now: where a monitor thread waits for the end, what that has received,
+        else what the record says. A job whose record says `running` and is not locked has lost its
+        supervisor: the record was read after the lock was tried. Upholds REQ-BASH-003.8."""
+        if self._outcome.status == "running" and self._monitor_pid != os.getpid():
+            known, is_supervised = self._read_record()
+            is_lost = known.status == "running" and not is_supervised
+            self._outcome = _lost(known) if is_lost else known
+        return self._outcome
+
+    def _read_record(self) -> tuple[Outcome, bool]:
+        """What the record says; and True while the supervisor of the job lives, and so while
+        something of the job may live: the supervisor holds the lock of the record. Without a record
         (removed, or never made) and without locks, number and start time of the supervisor are
         left, until the job has ended: then the supervisor may have another command. Upholds
         REQ-BASH-003.25."""
-        is_running, is_free = self._outcome.status == "running", None
+        known, is_free = self._outcome, None
         try:
             found, is_free = read_record(self.output_file)
-            if found is not None and is_running:
-                self._outcome = found
+            known = found or known
         except FileNotFoundError:
             pass
         except OSError:  # no descriptor left
-            return is_running
+            return known, known.status == "running"
         if is_free is None:
-            return self._outcome.status == "running" and self._supervisor_lives()
-        return not is_free
-
-    def _look(self) -> Outcome:
-        """What is known by now. A job whose record says `running` and is not locked has lost
-        its supervisor: the record was read after the lock was tried. The monitor thread of a
-        job says that itself. Upholds REQ-BASH-003.8."""
-        if self._outcome.status == "running" and not self._supervised():
-            has_monitor = self._monitor_pid == os.getpid() and not self._is_final
-            if self._outcome.status == "running" and not has_monitor:
-                self._outcome = _lost(self._outcome)
-        return self._outcome
+            return known, known.status == "running" and self._supervisor_lives()
+        return known, not is_free
 
     def _supervisor_lives(self) -> bool:
         """True while the process lives that the record names, by number and start time. Where /proc
@@ -4783,18 +4735,18 @@ class Job(Live):
     def status(self) -> Status:
         """`running`, or how it ended: `exited`, `timed_out`, `cancelled`, `failed`; `lost` where
         its supervisor was killed."""
-        return self._look().status
+        return self._known().status
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, 128 + n after signal n; None while it runs, and where it is not known."""
-        return self._look().exit_code
+        return self._known().exit_code
 
     @property
     def total_bytes(self) -> int:
         """The bytes of output so far; once the shell has ended, those that had come by then, even
         if the file holds fewer."""
-        known = self._look()
+        known = self._known()
         return self._size() if known.status in ("running", "lost") else known.total_bytes
 
     def _size(self) -> int:
@@ -4806,7 +4758,7 @@ class Job(Live):
     @property
     def duration_s(self) -> float:
         """Seconds that the shell has run."""
-        known = self._look()
+        known = self._known()
         if known.status == "running":
             return max(0.0, time.time() - self.created)
         return known.duration_s
@@ -4834,26 +4786,24 @@ class Job(Live):
         require(
             isinstance(wanted, re.Pattern), "until", "a string or a compiled pattern", until
         )
-        begun = monotonic()
         deadline = _deadline(timeout_s)
         offset, part = 0, b""
-        while True:
-            ended = self.status != "running"
+        for _ in _looks(deadline):  # the file alone says when there is more
+            ended, data = self._has_ended(), b"so far"
             if self._size() < offset:  # emptied: from its beginning
                 offset, part = 0, b""
-            data = self._output_from(offset)
-            offset += len(data)
-            lines = (part + data).split(b"\n")
-            part = lines.pop() if data or not ended else b""
-            for line in lines:
-                for text in render(decode(line)).split("\n"):
-                    if wanted.search(text) and text:
-                        return text
-            left_s = deadline - monotonic()
-            if left_s <= (-SEARCH_S if data else 0.0) or (ended and not data):
-                return None
-            if not data:  # the file alone says when there is more, also to another process
-                time.sleep(min(_pause_s(begun), left_s))
+            while data and monotonic() < deadline + SEARCH_S:
+                data = self._output_from(offset)
+                offset += len(data)
+                lines = (part + data).split(b"\n")
+                part = lines.pop() if data or not ended else b""
+                for line in lines:
+                    for text in render(decode(line)).split("\n"):
+                        if wanted.search(text) and text:
+                            return text
+            if ended:
+                break
+        return None
 
     def _output_from(self, offset: int) -> bytes:
         """The next part of the output before the completion note, whose place the record has."""
@@ -4863,7 +4813,7 @@ class Job(Live):
                 data = file.read(MIB)
         except OSError:
             return b""
-        at = self._look().at
+        at = self._known().at
         return data[: max(0, at - offset)] if at >= 0 else re.sub(_NOTE_AT_END, b"", data)
 
     def read(self, offset: int = 0) -> tuple[str, int]:
@@ -4875,7 +4825,7 @@ class Job(Live):
         with _open_own(self.output_file) as file:
             file.seek(start)
             data = file.read()
-        end, at = start + len(data), self._look().at - start
+        end, at = start + len(data), self._known().at - start
         if not final:
             data = re.sub(_NOTE_AT_END, b"", data)
         if 0 <= at < len(data):  # with the note all that stands before it was read
@@ -4892,18 +4842,16 @@ class Job(Live):
     def _end(self, cancel: Cancel) -> bool:
         """Does what `kill` does; a cancel on the way is a second request: KILL."""
         begun, asked = monotonic(), 0
-        while self._supervised():
-            passed_s = monotonic() - begun
-            if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
-                return False
+        for _ in _looks(begun + self._grace_s + UNKILLABLE_S + HOST_SLACK_S):
+            if not self._read_record()[1]:
+                self.wait(UNKILLABLE_S)  # the message of the end may be on its way
+                return self.status != "lost"
             # The grace of this tool may be shorter than that of the job.
-            if asked < 1 + max(cancel.count, passed_s >= self._grace_s):
+            if asked < 1 + max(cancel.count, monotonic() >= begun + self._grace_s):
                 asked += 1
                 if self._supervisor_lives():
                     _signal(self._outcome.supervisor[0], END_JOB_SIGNAL)
-            time.sleep(_pause_s(begun))
-        self.wait(LOOK_AROUND_S)  # the message of the end may be on its way
-        return self.status != "lost"
+        return False
 
     def _new_output(self, is_running: bool, most: int) -> Captured:
         """The last `most` bytes of what is new in the output, all of it once the job has ended,
@@ -4924,18 +4872,15 @@ class Job(Live):
     def _tell(self, profile: Profile) -> Outcome:
         """What the job has said since the last time; once it has ended, how, and the tails of all
         that it said."""
-        known = self._look()
+        known = self._known()
         is_running = known.status == "running"
-        if not is_running:
-            self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
-            if self._outcome.raw:
-                return fit_streams(self._outcome, profile)
+        if known.raw:
+            return fit_streams(known, profile)
         stream, why = Captured(b"", b"", 0), ""
-        with self._showing:
-            try:
-                stream = self._new_output(is_running, profile.rolling_bytes)
-            except OSError as problem:
-                why = _reason(problem)
+        try:
+            stream = self._new_output(is_running, profile.rolling_bytes)
+        except OSError as problem:
+            why = _reason(problem)
         return known._replace(
             stdout=profile.truncation.fit(stream, profile),
             total_bytes=stream.total_bytes,
@@ -4955,16 +4900,13 @@ def _deadline(timeout_s: float | None) -> float:
 
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
-    """Those of the jobs that have ended, as soon as `enough` have, or the time is over. They are
-    looked at 20 times a second at most: with another process a file is all that is shared."""
-    begun = monotonic()
-    deadline = _deadline(timeout_s)
-    while True:
+    """Those of the jobs that have ended, as soon as `enough` have, or the time is over."""
+    ended: list[Job] = []
+    for _ in _looks(_deadline(timeout_s)):
         ended = [job for job in jobs if job._has_ended()]
-        left_s = deadline - monotonic()
-        if len(ended) >= enough or left_s <= 0:
-            return ended
-        time.sleep(min(left_s, _pause_s(begun)))
+        if len(ended) >= enough:
+            break
+    return ended
 
 
 # ---- 8 BashTool --------------------------------------------------------------------------------
@@ -5175,7 +5117,7 @@ class JobTable:
     def take_end_notes(self, told: Job | None) -> list[str]:
         """Takes the notes on jobs that have ended, so that each is told once. `told`: a job whose
         end the answer tells itself. Upholds REQ-BASH-027.1 and 027.2."""
-        ended = [job for job in list(self._untold.values()) if job._is_final]
+        ended = [job for job in list(self._untold.values()) if job._note]
         taken = [job for job in ended if self._untold.pop(job.pid, None) is not None]
         return [job._note for job in taken if job is not told]
 

@@ -1101,7 +1101,7 @@ WITHOUT_LOCKS = """
 LACKS = [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EPERM]
 
 
-@clause("003.25", saboteur=("Job._supervised", "is_free is None", "False"))
+@clause("003.25", saboteur=("Job._read_record", "is_free is None", "False"))
 @pytest.mark.parametrize("number", LACKS)
 def test_req_bash_003_25_jobs_without_locks(number):
     program = """
@@ -2305,8 +2305,8 @@ def test_req_bash_008_7_nul_is_shown(names):
         result = tool.run("printf '%s'" % "\\0".join(names).replace("\n", "\\n").replace("\r", "\\r"))
         assert result.stdout == "\ufffd".join(names).replace("\r", "")
         assert result.stdout_bytes == "\0".join(names).encode()
-        many = tool.run("head -c 50000 /dev/zero")  # each takes three bytes as text
-        assert many.truncated and os.path.getsize(many.output_file) == 50000
+        many = tool.run("head -c 50000 /dev/zero")  # each takes three bytes as text, and none in a file
+        assert many.truncated and many.output_file is None
 
 
 def busy(act):
@@ -3850,8 +3850,8 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
     "019.2",
     saboteur=(
         "Exchange.perform",
-        ".append(self)",
-        ".append(self), [n._line and n._line.send_stops(9) for n in token._exchanges[:-1]]",
+        "_engine.live.add(self)",
+        "[n._line and n._line.send_stops(9) for n in list(_engine.live)]\n_engine.live.add(self)",
     ),
 )
 @fewest
@@ -4247,7 +4247,7 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause("021.8", saboteur=("Job._tell", "fit_streams(self._outcome, profile)", "self._outcome"))
+@clause("021.8", saboteur=("Job._tell", "fit_streams(known, profile)", "known"))
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
