@@ -4699,7 +4699,6 @@ class Job(Live):
     """
 
     _monitor_pid = 0  # the process in which a thread waits for the end
-    _is_final = False  # ... and has received it
     _note = ""  # what the next answer of the tool says of it
     _shown_bytes = 0  # of the output, that answers have shown
 
@@ -4729,7 +4728,7 @@ class Job(Live):
         self._note = ended_note(self.output_file, final)
         if exchange._plan.background:  # a check shows the output of kept commands alone
             final = final._replace(raw=())
-        self._outcome, self._is_final = final, True
+        self._outcome = final
         recent.append(self)
         if len(recent) > MAX_JOBS:
             first = recent.popleft()
@@ -4739,38 +4738,35 @@ class Job(Live):
 
     def _has_ended(self) -> bool:
         """True once the job has ended and its note is written."""
-        if self._monitor_pid == os.getpid():
-            return self._is_final
         return self.status != "running"
 
-    def _supervised(self) -> bool:
-        """True while the supervisor of the job lives, and so while something of the job may live:
-        the supervisor holds the lock of the record, which is read on the way. Without a record
+    def _known(self) -> Outcome:
+        """What is known by now: where a monitor thread waits for the end, what that has received,
+        else what the record says. A job whose record says `running` and is not locked has lost its
+        supervisor: the record was read after the lock was tried. Upholds REQ-BASH-003.8."""
+        if self._outcome.status == "running" and self._monitor_pid != os.getpid():
+            known, is_supervised = self._read_record()
+            is_lost = known.status == "running" and not is_supervised
+            self._outcome = _lost(known) if is_lost else known
+        return self._outcome
+
+    def _read_record(self) -> tuple[Outcome, bool]:
+        """What the record says; and True while the supervisor of the job lives, and so while
+        something of the job may live: the supervisor holds the lock of the record. Without a record
         (removed, or never made) and without locks, number and start time of the supervisor are
         left, until the job has ended: then the supervisor may have another command. Upholds
         REQ-BASH-003.25."""
-        is_running, is_free = self._outcome.status == "running", None
+        known, is_free = self._outcome, None
         try:
             found, is_free = read_record(self.output_file)
-            if found is not None and is_running:
-                self._outcome = found
+            known = found or known
         except FileNotFoundError:
             pass
         except OSError:  # no descriptor left
-            return is_running
+            return known, known.status == "running"
         if is_free is None:
-            return self._outcome.status == "running" and self._supervisor_lives()
-        return not is_free
-
-    def _look(self) -> Outcome:
-        """What is known by now. A job whose record says `running` and is not locked has lost
-        its supervisor: the record was read after the lock was tried. The monitor thread of a
-        job says that itself. Upholds REQ-BASH-003.8."""
-        if self._outcome.status == "running" and not self._supervised():
-            has_monitor = self._monitor_pid == os.getpid() and not self._is_final
-            if self._outcome.status == "running" and not has_monitor:
-                self._outcome = _lost(self._outcome)
-        return self._outcome
+            return known, known.status == "running" and self._supervisor_lives()
+        return known, not is_free
 
     def _supervisor_lives(self) -> bool:
         """True while the process lives that the record names, by number and start time. Where /proc
@@ -4783,18 +4779,18 @@ class Job(Live):
     def status(self) -> Status:
         """`running`, or how it ended: `exited`, `timed_out`, `cancelled`, `failed`; `lost` where
         its supervisor was killed."""
-        return self._look().status
+        return self._known().status
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, 128 + n after signal n; None while it runs, and where it is not known."""
-        return self._look().exit_code
+        return self._known().exit_code
 
     @property
     def total_bytes(self) -> int:
         """The bytes of output so far; once the shell has ended, those that had come by then, even
         if the file holds fewer."""
-        known = self._look()
+        known = self._known()
         return self._size() if known.status in ("running", "lost") else known.total_bytes
 
     def _size(self) -> int:
@@ -4806,7 +4802,7 @@ class Job(Live):
     @property
     def duration_s(self) -> float:
         """Seconds that the shell has run."""
-        known = self._look()
+        known = self._known()
         if known.status == "running":
             return max(0.0, time.time() - self.created)
         return known.duration_s
@@ -4863,7 +4859,7 @@ class Job(Live):
                 data = file.read(MIB)
         except OSError:
             return b""
-        at = self._look().at
+        at = self._known().at
         return data[: max(0, at - offset)] if at >= 0 else re.sub(_NOTE_AT_END, b"", data)
 
     def read(self, offset: int = 0) -> tuple[str, int]:
@@ -4875,7 +4871,7 @@ class Job(Live):
         with _open_own(self.output_file) as file:
             file.seek(start)
             data = file.read()
-        end, at = start + len(data), self._look().at - start
+        end, at = start + len(data), self._known().at - start
         if not final:
             data = re.sub(_NOTE_AT_END, b"", data)
         if 0 <= at < len(data):  # with the note all that stands before it was read
@@ -4892,7 +4888,7 @@ class Job(Live):
     def _end(self, cancel: Cancel) -> bool:
         """Does what `kill` does; a cancel on the way is a second request: KILL."""
         begun, asked = monotonic(), 0
-        while self._supervised():
+        while self._read_record()[1]:
             passed_s = monotonic() - begun
             if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
                 return False
@@ -4902,7 +4898,7 @@ class Job(Live):
                 if self._supervisor_lives():
                     _signal(self._outcome.supervisor[0], END_JOB_SIGNAL)
             time.sleep(_pause_s(begun))
-        self.wait(LOOK_AROUND_S)  # the message of the end may be on its way
+        self.wait(UNKILLABLE_S)  # the message of the end may be on its way
         return self.status != "lost"
 
     def _new_output(self, is_running: bool, most: int) -> Captured:
@@ -4924,12 +4920,10 @@ class Job(Live):
     def _tell(self, profile: Profile) -> Outcome:
         """What the job has said since the last time; once it has ended, how, and the tails of all
         that it said."""
-        known = self._look()
+        known = self._known()
         is_running = known.status == "running"
-        if not is_running:
-            self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
-            if self._outcome.raw:
-                return fit_streams(self._outcome, profile)
+        if known.raw:
+            return fit_streams(known, profile)
         stream, why = Captured(b"", b"", 0), ""
         with self._showing:
             try:
@@ -5175,7 +5169,7 @@ class JobTable:
     def take_end_notes(self, told: Job | None) -> list[str]:
         """Takes the notes on jobs that have ended, so that each is told once. `told`: a job whose
         end the answer tells itself. Upholds REQ-BASH-027.1 and 027.2."""
-        ended = [job for job in list(self._untold.values()) if job._is_final]
+        ended = [job for job in list(self._untold.values()) if job._note]
         taken = [job for job in ended if self._untold.pop(job.pid, None) is not None]
         return [job._note for job in taken if job is not told]
 

@@ -1101,7 +1101,7 @@ WITHOUT_LOCKS = """
 LACKS = [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EPERM]
 
 
-@clause("003.25", saboteur=("Job._supervised", "is_free is None", "False"))
+@clause("003.25", saboteur=("Job._read_record", "is_free is None", "False"))
 @pytest.mark.parametrize("number", LACKS)
 def test_req_bash_003_25_jobs_without_locks(number):
     program = """
@@ -4248,7 +4248,7 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause("021.8", saboteur=("Job._tell", "fit_streams(self._outcome, profile)", "self._outcome"))
+@clause("021.8", saboteur=("Job._tell", "fit_streams(known, profile)", "known"))
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
     def ends(known):

@@ -367,7 +367,7 @@ def test_t06_what_survives_kill_is_named():
     assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
 
 
-@fault("what_a_job_left", saboteur=("Job._end", "self._supervised()", "False"))
+@fault("what_a_job_left", saboteur=("Job._end", "self._read_record()[1]", "False"))
 @needs_proc
 def test_what_a_job_left_and_nothing_can_kill_is_no_success():
     """Where a process survives that a job has left behind, `kill` returns False, though the job's end was told long ago."""
