@@ -121,7 +121,7 @@ import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
-from math import inf, nextafter
+from math import inf
 from os import fsencode
 from time import monotonic
 from typing import (
@@ -1864,12 +1864,10 @@ class Command:
                         break
                 if self.life.phase == "over":
                     break
-                before_s, due_s = monotonic(), self.life.due_s
-                self.wait(due_s)
-                # What has come by a limit goes before it: the limit is due once the events were
-                # looked at behind it.
-                is_due = before_s >= due_s
-                now = before_s if is_due else min(monotonic(), nextafter(due_s, 0.0))
+                self.wait(self.life.due_s)
+                now = monotonic()
+                if now >= self.life.due_s:
+                    self.wait(now)  # what has come by a limit goes before it
         except SpawnError as problem:
             self.output.discard()
             self.line.send("failed", *problem.args)
