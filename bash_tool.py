@@ -605,11 +605,11 @@ def _create(path: str, flags: int) -> int:
     return fd
 
 
-def _lock(fd: int, how: int = fcntl.LOCK_EX) -> bool | None:
+def _lock(fd: int, how: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> bool | None:
     """True if this descriptor holds the lock of its file now (flock(2)): until this descriptor and
     all copies of it are closed. None on a file system without locks, such as Lustre (ENOSYS)."""
     try:
-        fcntl.flock(fd, how | fcntl.LOCK_NB)
+        fcntl.flock(fd, how)
         return True
     except BlockingIOError:
         return False
@@ -724,18 +724,6 @@ def _remove_finished(output: str) -> bool:
     if is_free:
         remove_files(output)
     return is_free
-
-
-def create_record(output: str) -> int:
-    """A descriptor of a new record: one JSON text in a file beside the output, written in place by
-    the supervisor of the job alone, which holds the file's lock as long as it lives. From the
-    beginning the file has room for the end, so that a full disk does not lose it. Raises
-    OSError."""
-    fd = _create(record_of(output), os.O_RDWR)
-    with suppress(OSError):  # a file system without locks
-        fcntl.flock(fd, fcntl.LOCK_EX)  # a reader may hold it for a moment
-    os.pwrite(fd, b" " * RECORD_ROOM, 0)
-    return fd
 
 
 # -- Processes
@@ -1248,13 +1236,18 @@ class Output:
                 self.discard()
 
     def begin_job(self) -> None:
-        """Makes the output file and the record of a job. Raises SpawnError."""
+        """Makes the output file and the record of a job: one JSON text in a file beside the output,
+        written in place by the supervisor alone, which holds the file's lock as long as it lives.
+        From the beginning the file has room for the end, so that a full disk does not lose it.
+        Raises SpawnError."""
         self.save()
         try:
             if self.problem:
                 raise OSError(self.problem)
-            self._record = create_record(self.path)
-            self.unlocked = not _lock(self._record)
+            self._record = _create(record_of(self.path), os.O_RDWR)
+            # Waits: a reader may hold the lock for a moment.
+            self.unlocked = not _lock(self._record, fcntl.LOCK_EX)
+            os.pwrite(self._record, b" " * RECORD_ROOM, 0)
         except OSError as problem:
             reason = "no file for the job could be made: " + _reason(problem)
             raise SpawnError("spawn_failed", reason)
@@ -4659,7 +4652,7 @@ def read_record(output: str) -> tuple[Outcome | None, bool | None]:
     lock of the file is free, which the supervisor of the job holds while it lives. Raises
     OSError."""
     with _open_own(record_of(output)) as file:
-        is_free = _lock(file.fileno(), fcntl.LOCK_SH)
+        is_free = _lock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         data = file.read(RECORD_CAP_BYTES)
     try:
         return job_record(load_json(data)), is_free

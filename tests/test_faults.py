@@ -196,7 +196,7 @@ def test_a_line_that_never_comes_is_sought_no_longer_than_asked_for():
         assert found == [None]
 
 
-@fault("a_reader_of_a_record", saboteur=("read_record", "(), fcntl.LOCK_SH", "()"))
+@fault("a_reader_of_a_record", saboteur=("read_record", "(), fcntl.LOCK_SH | fcntl.LOCK_NB", "()"))
 @needs_proc
 def test_a_reader_of_a_record_leaves_no_lock_to_a_forked_child():
     """A child that the host forks while a thread reads the record holds no lock by which the job would seem supervised."""
