@@ -4357,12 +4357,16 @@ class Cancel(Live):
 
     def __init__(self) -> None:
         self.count = 0
-        self._exchanges: list[Exchange] = []  # the commands that it ends
+
+    @property
+    def _exchanges(self) -> list[Exchange]:
+        """The commands that it ends; none of the parent in a forked child."""
+        return [exchange for exchange in list(_engine.live) if self in exchange._tokens]
 
     def cancel(self) -> None:
         """Asks every call that was given this token to stop."""
         self.count += 1
-        for exchange in list(self._exchanges):
+        for exchange in self._exchanges:
             exchange.send_stops()
 
 
@@ -4403,7 +4407,6 @@ class Exchange:
         self._waits_s = min(plan.answer_after_s, plan.limit_s)
         # The longest that the ending of a command takes.
         self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
-        self._owner = os.getpid()
         self._waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
     def _ends_with_line(self) -> bool:
@@ -4427,28 +4430,15 @@ class Exchange:
     def perform(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """How the command ended, or that it goes on. The caller answers an exception of this by
         `abandon`."""
-        for token in self._tokens:
-            token._exchanges.append(self)
-        answer = None
         _engine.live.add(self)
-        try:
-            answer = self._try_supervisors(on_live, stdin)
-            if answer.status != "running":
-                self._waiter = None
-            return answer
-        finally:
-            # After the call `close` may stop what ends with this process, and nothing else may.
-            goes_on = answer is not None and (answer.kept or self._ends_with_line())
-            self.obey((self._closing,) if goes_on else ())
-
-    def obey(self, tokens: Sequence[Cancel]) -> None:
-        """From now on these tokens alone may stop the command. None is left once it is over, or
-        goes on without this process."""
-        before, self._tokens = self._tokens, tokens
-        for token in before:
-            if token not in tokens:
-                with suppress(ValueError):  # another thread has done so
-                    token._exchanges.remove(self)
+        answer = self._try_supervisors(on_live, stdin)
+        if self.state == "new":  # nothing was run
+            self._let_go()
+        if answer.status != "running":
+            self._waiter = None
+        # After the call `close` may stop what ends with this process, and nothing else may.
+        self._tokens = (self._closing,) if answer.kept or self._ends_with_line() else ()
+        return answer
 
     def release(self) -> None:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
@@ -4569,8 +4559,6 @@ class Exchange:
             return None
         finally:
             self._waiter = None
-            if self._line is None:  # else leftovers of the job are held
-                self.obey(())
 
     def start_monitor(self, receive: Callable[[], None]) -> bool:
         """Starts the thread that receives the end: a daemon thread, for which no program waits at
@@ -4595,15 +4583,15 @@ class Exchange:
         return Outcome(status, limit_s=self._waits_s, notes=(note,))
 
     def wait_until_over(self) -> None:
-        """Waits until the command is over, or is given up. Returns at once in a forked copy of the
-        process, and in a signal handler that has interrupted the thread which waits for the
-        command."""
+        """Waits until the command is over, is given up, or goes on by itself. Returns at once in a
+        signal handler that has interrupted the thread which waits for the command."""
         if self._waiter is None:  # leftovers, or no monitor thread could be started
             self.receive_end()
         begun_s = monotonic()
-        here = self._owner == os.getpid() and self._waiter != threading.get_ident()
-        # The thread that receives the end empties `_tokens`.
-        while here and self._tokens and monotonic() < self._gives_up_s + HOST_SLACK_S:
+        is_other = self._waiter != threading.get_ident()
+        while is_other and self in self._closing._exchanges:
+            if monotonic() >= self._gives_up_s + HOST_SLACK_S:
+                return
             time.sleep(_pause_s(begun_s))
 
     def abandon(self) -> None:
@@ -4614,17 +4602,19 @@ class Exchange:
         not read: bytes that were received when the exception struck may be lost. Removes the file
         that no answer will name. Upholds REQ-BASH-009.7 and 015.2."""
         line, until = self._line, monotonic() + self._ending_s
-        with suppress(LineLost, OSError):
+        try:
             if line is not None:
                 if self.state != "new":
                     line.send_stops(1 + line.stops_sent, leaves=True)
                 line.shut()
                 while line.wait(until) and line.socket.recv(READ_BYTES):
                     pass
-        self._let_go()
-        self.obey(())
-        if self._path is not None:
-            remove_files(self._path)
+        except (LineLost, OSError):
+            pass
+        finally:
+            self._let_go()
+            if self._path is not None:
+                remove_files(self._path)
 
 
 # -- Jobs

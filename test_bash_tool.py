@@ -3851,8 +3851,8 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
     "019.2",
     saboteur=(
         "Exchange.perform",
-        ".append(self)",
-        ".append(self), [n._line and n._line.send_stops(9) for n in token._exchanges[:-1]]",
+        "_engine.live.add(self)",
+        "[n._line and n._line.send_stops(9) for n in list(_engine.live)]\n_engine.live.add(self)",
     ),
 )
 @fewest

@@ -120,7 +120,7 @@ def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_
     assert eventually(lambda: not alive(result.pid))
 
 
-@fault("a_monitor_that", saboteur=("Exchange.wait_until_over", "here and self._tokens", "False"))
+@fault("a_monitor_that", saboteur=("Exchange.wait_until_over", "is_other and self in self._closing._exchanges", "False"))
 def test_a_monitor_that_comes_late(monkeypatch):
     """A monitor thread that starts while close() waits receives the end of its job, and no message of the next
     command."""
