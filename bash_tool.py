@@ -4141,13 +4141,15 @@ def _has_ended(end: socket.socket) -> bool:
         return True
 
 
-def _tries(stops_wanted: StopCount) -> Iterator[None]:
-    """Waits between two tries to send something; ends after ACCEPT_S, and where a stop is asked
-    for."""
-    begun_s = monotonic()
-    while not stops_wanted() and monotonic() < begun_s + ACCEPT_S:
+def _looks(until: float) -> Iterator[None]:
+    """For what nothing announces, say in a file of another process: yields for each look, the last
+    time at this moment. Between two looks the thread sleeps for as long as has passed already, at
+    most 0.05 s."""
+    begun = monotonic()
+    yield
+    while (now := monotonic()) < until:
+        time.sleep(min(max(now - begun, 0.0005), 0.05, until - now))
         yield
-        time.sleep(_pause_s(begun_s))
 
 
 class HostEnd(Channel):
@@ -4183,7 +4185,9 @@ class HostEnd(Channel):
         with suppress(OSError):
             if fds:
                 del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
-            for _ in _tries(stops_wanted):
+            for _ in _looks(monotonic() + ACCEPT_S):
+                if stops_wanted():
+                    break
                 self.flush()
                 if not self.unsent:
                     return
@@ -4258,7 +4262,9 @@ class Engine:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
         is full (278 requests), but not under the lock, which a fork takes. Raises OSError, NotRun.
         Upholds REQ-BASH-015.6."""
-        for _ in _tries(stops_wanted):
+        for _ in _looks(monotonic() + ACCEPT_S):
+            if stops_wanted():
+                break
             with self.lock:
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
                 ids = user, self.confinement
@@ -4587,12 +4593,10 @@ class Exchange:
         signal handler that has interrupted the thread which waits for the command."""
         if self._waiter is None:  # leftovers, or no monitor thread could be started
             self.receive_end()
-        begun_s = monotonic()
-        is_other = self._waiter != threading.get_ident()
-        while is_other and self in self._closing._exchanges:
-            if monotonic() >= self._gives_up_s + HOST_SLACK_S:
+        for _ in _looks(self._gives_up_s + HOST_SLACK_S):
+            is_here = self._waiter == threading.get_ident()
+            if is_here or self not in self._closing._exchanges:
                 return
-            time.sleep(_pause_s(begun_s))
 
     def abandon(self) -> None:
         """After an exception in the caller, or for a call that was withdrawn: asks for a stop, says
@@ -4621,11 +4625,6 @@ class Exchange:
 #
 # Job reads the record that the supervisor of a background command writes, in whatever process. In
 # the process that started the command a monitor thread receives the end through the Exchange.
-
-
-def _pause_s(since_s: float) -> float:
-    """How long to sleep before the next look at a file: as long as has passed already."""
-    return min(max(monotonic() - since_s, 0.0005), 0.05)
 
 
 def _open_own(path: str) -> io.BufferedReader:
@@ -4807,26 +4806,24 @@ class Job(Live):
         require(
             isinstance(wanted, re.Pattern), "until", "a string or a compiled pattern", until
         )
-        begun = monotonic()
         deadline = _deadline(timeout_s)
         offset, part = 0, b""
-        while True:
-            ended = self.status != "running"
+        for _ in _looks(deadline):  # the file alone says when there is more
+            ended, data = self._has_ended(), b"so far"
             if self._size() < offset:  # emptied: from its beginning
                 offset, part = 0, b""
-            data = self._output_from(offset)
-            offset += len(data)
-            lines = (part + data).split(b"\n")
-            part = lines.pop() if data or not ended else b""
-            for line in lines:
-                for text in render(decode(line)).split("\n"):
-                    if wanted.search(text) and text:
-                        return text
-            left_s = deadline - monotonic()
-            if left_s <= (-SEARCH_S if data else 0.0) or (ended and not data):
-                return None
-            if not data:  # the file alone says when there is more, also to another process
-                time.sleep(min(_pause_s(begun), left_s))
+            while data and monotonic() < deadline + SEARCH_S:
+                data = self._output_from(offset)
+                offset += len(data)
+                lines = (part + data).split(b"\n")
+                part = lines.pop() if data or not ended else b""
+                for line in lines:
+                    for text in render(decode(line)).split("\n"):
+                        if wanted.search(text) and text:
+                            return text
+            if ended:
+                break
+        return None
 
     def _output_from(self, offset: int) -> bytes:
         """The next part of the output before the completion note, whose place the record has."""
@@ -4865,18 +4862,16 @@ class Job(Live):
     def _end(self, cancel: Cancel) -> bool:
         """Does what `kill` does; a cancel on the way is a second request: KILL."""
         begun, asked = monotonic(), 0
-        while self._read_record()[1]:
-            passed_s = monotonic() - begun
-            if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
-                return False
+        for _ in _looks(begun + self._grace_s + UNKILLABLE_S + HOST_SLACK_S):
+            if not self._read_record()[1]:
+                self.wait(UNKILLABLE_S)  # the message of the end may be on its way
+                return self.status != "lost"
             # The grace of this tool may be shorter than that of the job.
-            if asked < 1 + max(cancel.count, passed_s >= self._grace_s):
+            if asked < 1 + max(cancel.count, monotonic() >= begun + self._grace_s):
                 asked += 1
                 if self._supervisor_lives():
                     _signal(self._outcome.supervisor[0], END_JOB_SIGNAL)
-            time.sleep(_pause_s(begun))
-        self.wait(UNKILLABLE_S)  # the message of the end may be on its way
-        return self.status != "lost"
+        return False
 
     def _new_output(self, is_running: bool, most: int) -> Captured:
         """The last `most` bytes of what is new in the output, all of it once the job has ended,
@@ -4926,16 +4921,12 @@ def _deadline(timeout_s: float | None) -> float:
 
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
-    """Those of the jobs that have ended, as soon as `enough` have, or the time is over. They are
-    looked at 20 times a second at most: with another process a file is all that is shared."""
-    begun = monotonic()
-    deadline = _deadline(timeout_s)
-    while True:
+    """Those of the jobs that have ended, as soon as `enough` have, or the time is over."""
+    for _ in _looks(_deadline(timeout_s)):
         ended = [job for job in jobs if job._has_ended()]
-        left_s = deadline - monotonic()
-        if len(ended) >= enough or left_s <= 0:
-            return ended
-        time.sleep(min(left_s, _pause_s(begun)))
+        if len(ended) >= enough:
+            break
+    return ended
 
 
 # ---- 8 BashTool --------------------------------------------------------------------------------

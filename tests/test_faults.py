@@ -181,7 +181,7 @@ def test_the_seconds_of_a_job_go_on_at_its_end():
         assert kept.duration_s >= 0.5 and kept.wait(20) and kept.duration_s >= 1
 
 
-@fault("a_line_that_never_comes", saboteur=("Job.wait", "-SEARCH_S", 'float("-inf")'))
+@fault("a_line_that_never_comes", saboteur=("Job.wait", "deadline + SEARCH_S", "inf"))
 def test_a_line_that_never_comes_is_sought_no_longer_than_asked_for():
     """`wait` with `until` returns in time, also where output comes as fast as it is searched."""
     found = []
