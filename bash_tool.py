@@ -4215,9 +4215,10 @@ class HostEnd(Channel):
                 return None
             try:
                 messages = self.receive()
-            except OSError as problem:
-                is_unread = problem.errno == errno.ECONNRESET
-                raise (NotRun if is_unread else LineLost)("the supervisor has ended")
+            except ConnectionResetError:
+                raise NotRun("the supervisor has ended")
+            except OSError:
+                raise LineLost
             if messages is None:
                 raise (LineLost if self.supervisor_pid else NotRun)("no supervisor answered")
             self._messages.extend(messages)
