@@ -1201,13 +1201,6 @@ class Output:
         for reader in list(self.pipes):
             self.read(reader)
 
-    def is_long_text(self) -> bool:
-        """True if the text of a stream is over the limit: three bytes replace an invalid one, and
-        a NUL."""
-        kept = [b"".join(buffer.captured()[:2]) for buffer in self.buffers]
-        texts = [decode(data).replace("\0", "\ufffd").encode() for data in kept]
-        return bool(max(map(len, texts)) > self._plan.limit_bytes)
-
     def save(self) -> None:
         """From now on the bytes go to a file, those from before included. Upholds
         REQ-BASH-009.8."""
@@ -1957,8 +1950,6 @@ class Command:
             if not life.status and not life.is_job:
                 self.shell.notes += leftover_notes(self)
         self.shell.clear_scratch()
-        if self.plan.saves and self.output.is_long_text():
-            self.output.save()
         if self.line.abandoned or (self.line.has_left and not life.known_as_job):
             self.output.discard()  # nobody reads the answer that names the file
         elif life.is_job:
