@@ -635,11 +635,12 @@ def data_file(what: str, data: bytes) -> int:
     memory, else in a folder for temporary files. Raises SpawnError, which says what it is."""
     try:
         try:
-            fd = os.memfd_create("btool", os.MFD_CLOEXEC)
+            fd = os.memfd_create("btool")
         except (AttributeError, OSError):  # macOS, some sandboxes
-            path = os.path.join(temporary_folder(), "bash-tool-" + os.urandom(6).hex())
-            fd = _create(path, os.O_RDWR)
-            os.unlink(path)
+            from tempfile import TemporaryFile  # here, because it takes a third of all imports
+
+            with TemporaryFile() as file:
+                fd = os.dup(file.fileno())
         _write_all(fd, data)  # RLIMIT_FSIZE holds for memory too
     except OSError as problem:
         words = (what, _reason(problem))

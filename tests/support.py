@@ -154,7 +154,7 @@ NO_NOTE = ("Command.end_output", "names or not SEES_TREE", "names")
 ABSENT_FEATURES = {
     "proc": [("PROC", "PROC = _own_proc()", "PROC: str | None = None"), NO_NOTE],
     "subreaper": [("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"), NO_NOTE],
-    "memfd": [("data_file", 'fd = os.memfd_create("btool", os.MFD_CLOEXEC)', "raise OSError")],
+    "memfd": [("data_file", 'fd = os.memfd_create("btool")', "raise OSError")],
     "python": [("_python", "def _python() -> str | None:", "def _python() -> str | None:\n    return None")],
 }
 TOOL = Path(os.environ.get("BASH_TOOL_MUTANT", HERE / "bash_tool.py"))  # a changed one: a saboteur's, a mutant
