@@ -660,17 +660,6 @@ def make_folder(path: str) -> None:
         raise PermissionError(errno.EPERM, "other users can change what is in %s" % path)
 
 
-def create_output_file(folder: str, prefix: str) -> tuple[int, str]:
-    """A new output file in the state folder, open for appending and locked for as long as its
-    writer lives; and its path. Raises OSError."""
-    make_folder(folder)
-    _make_room(folder, prefix)
-    path = os.path.join(folder, "%s%s.log" % (prefix, os.urandom(6).hex()))
-    fd = _create(path, os.O_RDWR | os.O_APPEND)
-    _lock(fd)
-    return fd, path
-
-
 def make_scratch(folder: bytes) -> bytes:
     """A new empty folder in a new folder of the state folder: `cd ..` shows no output files.
     Raises OSError. Upholds REQ-BASH-013.4."""
@@ -1203,12 +1192,16 @@ class Output:
             self.read(reader)
 
     def save(self) -> None:
-        """From now on the bytes go to a file, those from before included. Upholds
-        REQ-BASH-009.8."""
+        """From now on the bytes go to a file in the state folder, those from before included; the
+        file is locked for as long as its writer lives. Upholds REQ-BASH-009.8."""
         if self._fd < 0 and not self.problem:
             try:
-                folder = os.fsdecode(self._plan.folder)
-                self._fd, self.path = create_output_file(folder, self._plan.file_prefix)
+                folder, prefix = os.fsdecode(self._plan.folder), self._plan.file_prefix
+                make_folder(folder)
+                _make_room(folder, prefix)
+                path = os.path.join(folder, "%s%s.log" % (prefix, os.urandom(6).hex()))
+                self._fd, self.path = _create(path, os.O_RDWR | os.O_APPEND), path
+                _lock(self._fd)
                 self._write(self._pending or b"")
             except OSError as problem:
                 self.problem = _reason(problem)

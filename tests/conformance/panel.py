@@ -201,7 +201,7 @@ BROKEN = {
         ("_make_room", "FILE_CAP_BYTES + sum", "sum"),
         ("_make_room", ", key=files.__getitem__", ""),
         ("_remove_finished", "_lock(fd)", "True"),
-        ("create_output_file", "_lock(fd)", "pass"),
+        ("Output.save", "_lock(self._fd)", "pass"),
     ],
     "009.7": [
         {"at_end": "rm -f $TMPDIR/bash-tool-of-*/output-*.log"},
