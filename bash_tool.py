@@ -4452,9 +4452,7 @@ class Exchange:
                 return failed(*problem.args)
             except LineLost as problem:
                 line, why = self._line, str(problem)
-                # ECONNRESET may also mean that the supervisor had read the request, but not the
-                # stop that followed: then the command may have run.
-                if not isinstance(problem, NotRun) or (line and line.stops_sent):
+                if not isinstance(problem, NotRun):
                     self._let_go()
                     return failed("status_unknown", SUPERVISOR_KILLED)
             if line is not None and not line.supervisor_pid:
