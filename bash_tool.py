@@ -1697,7 +1697,7 @@ class Life:
         self._plan, self.started_s, self.seen = plan, now, Seen()
         self.is_job, self._grace_s = plan.background, plan.grace_s
         self._has_steps = sees_tree and plan.grace_s > 0
-        self._limit_s = now + plan.limit_s
+        self._limit_s, self._answer_s = now + plan.limit_s, now + plan.answer_after_s
         self.steps = Steps(0.0, now)
 
     def act(self, now: float, seen: Seen) -> str:
@@ -1726,19 +1726,20 @@ class Life:
 
     def _watch(self, now: float) -> str:
         plan, code = self._plan, self.seen.code
-        never = self.known_as_job or plan.answer_after_s >= plan.limit_s
-        answer_s = inf if never else self.started_s + plan.answer_after_s
-        self.due_s = min(answer_s, self._limit_s)
+        self.due_s = min(self._answer_s, self._limit_s)
         if code is not None and not self.stops:
             self._move("drain")
             return self._begin_end(now) if self.known_as_job and code < 0 else ""
-        if now >= answer_s and not self.stops:
-            self.known_as_job = self.is_job = True
-            self.attached = plan.ephemeral or not plan.background
-            return "answer_as_job"
         if now >= self._limit_s:
             self._stop("timed_out")
-        return self._begin_end(now) if self.stops else ""
+        if self.stops:
+            return self._begin_end(now)
+        if now < self._answer_s:
+            return ""
+        self._answer_s = inf
+        self.known_as_job = self.is_job = True
+        self.attached = plan.ephemeral or not plan.background
+        return "answer_as_job"
 
     def _drain(self, now: float) -> str:
         seen, plan = self.seen, self._plan

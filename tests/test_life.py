@@ -320,7 +320,7 @@ class History(RuleBasedStateMachine):
 
 
 WRONG_LIVES = [
-    ("Life._watch", "now >= answer_s and", "now >= self._limit_s and"),
+    ("Life._watch", "now < self._answer_s", "now < self._limit_s"),
     ("Life._watch", "now >= self._limit_s:", "False:"),
     ("Life._watch", "plan.ephemeral or", ""),
     ("Life._watch", "self.known_as_job and code < 0", "False"),
