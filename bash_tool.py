@@ -4671,7 +4671,6 @@ class Job(Live):
             raise FileNotFoundError(errno.ENOENT, "no record of a job", output_file)
         self._outcome = known
         self.pid, self.command, self.created = known.pid or 0, known.command, known.created
-        self._showing = threading.Lock()  # concurrent checks return each line once
 
     def __repr__(self) -> str:
         return "<Job %d %s>" % (self.pid, self.status)
@@ -4681,8 +4680,7 @@ class Job(Live):
         the latest keep both streams (021.8): up to 200 KiB each."""
         final = exchange.receive_end()
         if final is None:
-            passed_s = time.time() - self.created
-            final = _lost(self._outcome)._replace(duration_s=passed_s)
+            final = _lost(self._outcome)._replace(duration_s=self.duration_s)
         self._note = ended_note(self.output_file, final)
         if exchange._plan.background:  # a check shows the output of kept commands alone
             final = final._replace(raw=())
@@ -4879,11 +4877,10 @@ class Job(Live):
         if known.raw:
             return fit_streams(known, profile)
         stream, why = Captured(b"", b"", 0), ""
-        with self._showing:
-            try:
-                stream = self._new_output(is_running, profile.rolling_bytes)
-            except OSError as problem:
-                why = _reason(problem)
+        try:
+            stream = self._new_output(is_running, profile.rolling_bytes)
+        except OSError as problem:
+            why = _reason(problem)
         return known._replace(
             stdout=profile.truncation.fit(stream, profile),
             total_bytes=stream.total_bytes,
