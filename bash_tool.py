@@ -81,7 +81,7 @@ this file.
 #                    printed (_run_and_print). In the server Server._turn cancels and answers each
 #                    call, and goes on; but where standard input is a terminal the server ends, and
 #                    Server.serve closes the tool.
-#   the host dies    The kernel closes its sockets. SupervisorEnd.take reads end of file, and
+#   the host dies    The kernel closes its sockets. SupervisorEnd.hear reads end of file, and
 #                    Life.act stops the command if it is `attached`.
 #   a job goes on    Life._watch detaches it, Command.answer_as_job tells the host, and
 #                    Exchange.perform takes it from the tokens, so that neither the host's end nor
@@ -509,7 +509,7 @@ def describe_end(ended: Outcome, before_number: str) -> str:
 # The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the
 # text of the command, and Output opens the pipes. Life has the phases and the rules: it takes what
 # has happened, and says what is to be done. Command.run is the one loop: it waits (Loop.wait calls
-# Output.read and SupervisorEnd.take there), looks, and does what the life says. If the command goes
+# Output.read and SupervisorEnd.hear there), looks, and does what the life says. If the command goes
 # on as a job, the host gets `answer` with the status `running`. From the report it gets `answer`
 # with how the command ended. A supervisor serves a second command only if nothing was left of the
 # first at its report. The host has left when the supervisor reads end of file on its line.
@@ -1041,7 +1041,7 @@ class SupervisorEnd(Channel):
         super().__init__(end)
         self._live: dict[int, OutputBuffer] = {}  # by stream
 
-    def take(self) -> None:
+    def hear(self) -> None:
         """Takes in what the host has sent, and sends what has waited."""
         try:
             self.flush()
@@ -1875,7 +1875,7 @@ class Command:
         """Waits until something happens, at the longest until a moment on the monotonic clock."""
         if self.life.phase == "end" and not SEES_TREE:
             until = min(until, monotonic() + REAP_EVERY_S)
-        self.supervisor.turn(until)
+        self.supervisor.wait_until(until)
 
     def look(self) -> Seen:
         """What has happened by now."""
@@ -2092,7 +2092,7 @@ class Supervisor(Loop):
         until = monotonic() + IDLE_S
         while not self.line.has_left and monotonic() < until:
             if self.line.request is None:
-                self.turn(until)
+                self.wait_until(until)
             plan = self.line.take_request()
             if plan is not None:
                 self.kills = 0
@@ -2105,7 +2105,7 @@ class Supervisor(Loop):
             if plan is not None or self.line.unsent:  # the host has not read the last answer
                 until = monotonic() + IDLE_S
 
-    def turn(self, until: float) -> None:
+    def wait_until(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
         sends live output in time."""
         now = monotonic()
@@ -2116,7 +2116,7 @@ class Supervisor(Loop):
         self.wait(min(max(0.0, until - now), 3600.0))  # poll(2) takes 24 days at most
 
     def _hear(self, _: int) -> None:
-        self.line.take()
+        self.line.hear()
         if self.line.has_left:
             self.selector.unregister(self.line.socket)
 
@@ -4901,6 +4901,7 @@ def _deadline(timeout_s: float | None) -> float:
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
     """Those of the jobs that have ended, as soon as `enough` have, or the time is over."""
+    ended: list[Job] = []
     for _ in _looks(_deadline(timeout_s)):
         ended = [job for job in jobs if job._has_ended()]
         if len(ended) >= enough:

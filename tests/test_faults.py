@@ -120,7 +120,9 @@ def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_
     assert eventually(lambda: not alive(result.pid))
 
 
-@fault("a_monitor_that", saboteur=("Exchange.wait_until_over", "is_here or self not in self._closing._exchanges", "True"))
+@fault(
+    "a_monitor_that", saboteur=("Exchange.wait_until_over", "is_here or self not in self._closing._exchanges", "True")
+)
 def test_a_monitor_that_comes_late(monkeypatch):
     """A monitor thread that starts while close() waits receives the end of its job, and no message of the next
     command."""
@@ -383,7 +385,7 @@ def test_what_a_job_left_and_nothing_can_kill_is_no_success():
         assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and job.kill()
 
 
-@fault("t08", saboteur=("Command.wait", ".turn(until)", ".turn(0.0)"))
+@fault("t08", saboteur=("Command.wait", ".wait_until(until)", ".wait_until(0.0)"))
 @needs_proc
 def test_t08_no_busy_waiting():
     """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""
