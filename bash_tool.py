@@ -4159,22 +4159,18 @@ class HostEnd(Channel):
         poller.register(fd, select.POLLIN)
         return bool(poller.poll(1000 * wait_s))
 
-    def ask(self, plan: Plan, fds: Sequence[int], stops_wanted: StopCount) -> None:
-        """Sends the whole request. Raises NotRun where it was not read in time, or before a
-        stop."""
+    def ask(self, plan: Plan, fds: Sequence[int]) -> None:
+        """Sends the whole request. Raises NotRun where it was not read in time."""
         is_known = self.sent_env is plan.env
         self.sent_env = plan.env
-        self.unsent += pack(("run", *(plan._replace(env=None) if is_known else plan)))
-        with suppress(OSError):
-            if fds:
-                del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
-            for _ in _looks(monotonic() + ACCEPT_S):
-                if stops_wanted():
-                    break
-                self.flush()
-                if not self.unsent:
-                    return
-        raise NotRun("no supervisor answered")
+        request = pack(("run", *(plan._replace(env=None) if is_known else plan)))
+        try:
+            self.socket.settimeout(ACCEPT_S)
+            sent = socket.send_fds(self.socket, [request], fds) if fds else 0
+            self.socket.sendall(request[sent:])
+            self.socket.setblocking(False)
+        except OSError:
+            raise NotRun("no supervisor answered")
 
     def send_stops(self, count: int, leaves: bool = False) -> None:
         """Sends how often a stop was asked for, from any thread: in one piece, or not at all.
@@ -4469,7 +4465,7 @@ class Exchange:
             self._line = _engine.borrow(self._count_stops)
             pipe_bytes = _engine.share_of_pipes(self._plan.background)
             plan = self._plan._replace(pipe_bytes=pipe_bytes)
-            self._line.ask(plan, fds, self._count_stops)
+            self._line.ask(plan, fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem, True))
         finally:
