@@ -4447,11 +4447,11 @@ class Exchange:
                 return self.receive(on_live)
             except SpawnError as problem:
                 return failed(*problem.args)
-            except LineLost as problem:
+            except NotRun as problem:
                 line, why = self._line, str(problem)
-                if not isinstance(problem, NotRun):
-                    self._let_go()
-                    return failed("status_unknown", SUPERVISOR_KILLED)
+            except LineLost:
+                self._let_go()
+                return failed("status_unknown", SUPERVISOR_KILLED)
             if line is not None and not line.supervisor_pid:
                 _engine.give_up()
             self._let_go("new")
