@@ -948,20 +948,14 @@ RECORD_FIELDS: dict[Any, str] = {
 
 class Channel:
     """One end of the socket between the host and a supervisor. A message is a length and a
-    marshalled value: both ends run the same interpreter. No call waits for the other end."""
+    marshalled value: both ends run the same interpreter. Only HostEnd.ask waits for the other
+    end."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)  # the end may have been passed in either state
         self.socket = end
         self.fds: list[int] = []  # descriptors that came with a message
-        self.unsent = bytearray()  # what the other end has not made room for
         self._received = bytearray()
-
-    def flush(self) -> None:
-        """Sends what goes without waiting. Raises OSError where the other end is closed."""
-        with suppress(BlockingIOError):
-            while self.unsent:
-                del self.unsent[: self.socket.send(self.unsent)]
 
     def receive(self) -> list[Any] | None:
         """The messages that are complete by now; None at the end. Raises OSError, and where nothing
@@ -1039,12 +1033,19 @@ class SupervisorEnd(Channel):
 
     def __init__(self, end: socket.socket) -> None:
         super().__init__(end)
+        self.unsent = bytearray()  # what the host has not made room for
         self._live: dict[int, OutputBuffer] = {}  # by stream
+
+    def _flush(self) -> None:
+        """Sends what goes without waiting. Raises OSError where the host's end is closed."""
+        with suppress(BlockingIOError):
+            while self.unsent:
+                del self.unsent[: self.socket.send(self.unsent)]
 
     def hear(self) -> None:
         """Takes in what the host has sent, and sends what has waited."""
         try:
-            self.flush()
+            self._flush()
             messages = self.receive()
         except BlockingIOError:
             return
@@ -1076,7 +1077,7 @@ class SupervisorEnd(Channel):
         if message:
             self.unsent += pack(message)
         with suppress(OSError):
-            self.flush()
+            self._flush()
 
     def close_if_left(self) -> None:
         """Closes the line if the host has left: its caller may wait for that."""
