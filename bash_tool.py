@@ -1023,9 +1023,7 @@ class SupervisorEnd(Channel):
     """A supervisor's end. What the host does not read waits here; of live output, the only
     thing without a bound of its own, the end of each stream. Upholds REQ-BASH-016.2."""
 
-    has_left = (
-        False  # nobody reads what is sent: the host has closed its end, or the caller left
-    )
+    has_left = False  # nobody reads what is sent: the host has left, or the caller
     abandoned = False  # the caller has left its call, but its host lives
     stops = 0  # how often the host has asked to end the command, in all
     request: Plan | None = None  # the next one
@@ -4099,8 +4097,6 @@ def _fork_directly(control: int) -> None:
 def _above_standard(end: socket.socket) -> socket.socket:
     """The socket with a descriptor above 2: in a host without standard streams a new descriptor may
     be number 2, into which the host writes its messages."""
-    if end.fileno() > 2:
-        return end
     with end:
         return socket.socket(fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
 
