@@ -1975,8 +1975,7 @@ class Command:
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
-        is_end = status == "exited" and code is not None
-        exit_code, name = read_returncode(code or 0) if is_end else (None, None)
+        exit_code, name = read_returncode(code or 0) if status == "exited" else (None, None)
         known = Outcome(
             status,
             exit_code=exit_code,
