@@ -948,20 +948,14 @@ RECORD_FIELDS: dict[Any, str] = {
 
 class Channel:
     """One end of the socket between the host and a supervisor. A message is a length and a
-    marshalled value: both ends run the same interpreter. No call waits for the other end."""
+    marshalled value: both ends run the same interpreter. Only HostEnd.ask waits for the other
+    end."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)  # the end may have been passed in either state
         self.socket = end
         self.fds: list[int] = []  # descriptors that came with a message
-        self.unsent = bytearray()  # what the other end has not made room for
         self._received = bytearray()
-
-    def flush(self) -> None:
-        """Sends what goes without waiting. Raises OSError where the other end is closed."""
-        with suppress(BlockingIOError):
-            while self.unsent:
-                del self.unsent[: self.socket.send(self.unsent)]
 
     def receive(self) -> list[Any] | None:
         """The messages that are complete by now; None at the end. Raises OSError, and where nothing
@@ -1029,9 +1023,7 @@ class SupervisorEnd(Channel):
     """A supervisor's end. What the host does not read waits here; of live output, the only
     thing without a bound of its own, the end of each stream. Upholds REQ-BASH-016.2."""
 
-    has_left = (
-        False  # nobody reads what is sent: the host has closed its end, or the caller left
-    )
+    has_left = False  # nobody reads what is sent: the host has left, or the caller
     abandoned = False  # the caller has left its call, but its host lives
     stops = 0  # how often the host has asked to end the command, in all
     request: Plan | None = None  # the next one
@@ -1039,12 +1031,19 @@ class SupervisorEnd(Channel):
 
     def __init__(self, end: socket.socket) -> None:
         super().__init__(end)
+        self.unsent = bytearray()  # what the host has not made room for
         self._live: dict[int, OutputBuffer] = {}  # by stream
+
+    def _flush(self) -> None:
+        """Sends what goes without waiting. Raises OSError where the host's end is closed."""
+        with suppress(BlockingIOError):
+            while self.unsent:
+                del self.unsent[: self.socket.send(self.unsent)]
 
     def hear(self) -> None:
         """Takes in what the host has sent, and sends what has waited."""
         try:
-            self.flush()
+            self._flush()
             messages = self.receive()
         except BlockingIOError:
             return
@@ -1076,7 +1075,7 @@ class SupervisorEnd(Channel):
         if message:
             self.unsent += pack(message)
         with suppress(OSError):
-            self.flush()
+            self._flush()
 
     def close_if_left(self) -> None:
         """Closes the line if the host has left: its caller may wait for that."""
@@ -1190,13 +1189,6 @@ class Output:
         """Reads what is in the pipes now."""
         for reader in list(self.pipes):
             self.read(reader)
-
-    def is_long_text(self) -> bool:
-        """True if the text of a stream is over the limit: three bytes replace an invalid one, and
-        a NUL."""
-        kept = [b"".join(buffer.captured()[:2]) for buffer in self.buffers]
-        texts = [decode(data).replace("\0", "\ufffd").encode() for data in kept]
-        return bool(max(map(len, texts)) > self._plan.limit_bytes)
 
     def save(self) -> None:
         """From now on the bytes go to a file in the state folder, those from before included; the
@@ -1952,8 +1944,6 @@ class Command:
             if not life.status and not life.is_job:
                 self.shell.notes += leftover_notes(self)
         self.shell.clear_scratch()
-        if self.plan.saves and self.output.is_long_text():
-            self.output.save()
         if self.line.abandoned or (self.line.has_left and not life.known_as_job):
             self.output.discard()  # nobody reads the answer that names the file
         elif life.is_job:
@@ -1985,8 +1975,7 @@ class Command:
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
-        is_end = status == "exited" and code is not None
-        exit_code, name = read_returncode(code or 0) if is_end else (None, None)
+        exit_code, name = read_returncode(code or 0) if status == "exited" else (None, None)
         known = Outcome(
             status,
             exit_code=exit_code,
@@ -4107,8 +4096,6 @@ def _fork_directly(control: int) -> None:
 def _above_standard(end: socket.socket) -> socket.socket:
     """The socket with a descriptor above 2: in a host without standard streams a new descriptor may
     be number 2, into which the host writes its messages."""
-    if end.fileno() > 2:
-        return end
     with end:
         return socket.socket(fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
 
@@ -4168,22 +4155,18 @@ class HostEnd(Channel):
         poller.register(fd, select.POLLIN)
         return bool(poller.poll(1000 * wait_s))
 
-    def ask(self, plan: Plan, fds: Sequence[int], stops_wanted: StopCount) -> None:
-        """Sends the whole request. Raises NotRun where it was not read in time, or before a
-        stop."""
+    def ask(self, plan: Plan, fds: Sequence[int]) -> None:
+        """Sends the whole request. Raises NotRun where it was not read in time."""
         is_known = self.sent_env is plan.env
         self.sent_env = plan.env
-        self.unsent += pack(("run", *(plan._replace(env=None) if is_known else plan)))
-        with suppress(OSError):
-            if fds:
-                del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
-            for _ in _looks(monotonic() + ACCEPT_S):
-                if stops_wanted():
-                    break
-                self.flush()
-                if not self.unsent:
-                    return
-        raise NotRun("no supervisor answered")
+        request = pack(("run", *(plan._replace(env=None) if is_known else plan)))
+        try:
+            self.socket.settimeout(ACCEPT_S)
+            sent = socket.send_fds(self.socket, [request], fds) if fds else 0
+            self.socket.sendall(request[sent:])
+            self.socket.setblocking(False)
+        except OSError:
+            raise NotRun("no supervisor answered")
 
     def send_stops(self, count: int, leaves: bool = False) -> None:
         """Sends how often a stop was asked for, from any thread: in one piece, or not at all.
@@ -4460,11 +4443,11 @@ class Exchange:
                 return self.receive(on_live)
             except SpawnError as problem:
                 return failed(*problem.args)
-            except LineLost as problem:
+            except NotRun as problem:
                 line, why = self._line, str(problem)
-                if not isinstance(problem, NotRun):
-                    self._let_go()
-                    return failed("status_unknown", SUPERVISOR_KILLED)
+            except LineLost:
+                self._let_go()
+                return failed("status_unknown", SUPERVISOR_KILLED)
             if line is not None and not line.supervisor_pid:
                 _engine.give_up()
             self._let_go("new")
@@ -4478,7 +4461,7 @@ class Exchange:
             self._line = _engine.borrow(self._count_stops)
             pipe_bytes = _engine.share_of_pipes(self._plan.background)
             plan = self._plan._replace(pipe_bytes=pipe_bytes)
-            self._line.ask(plan, fds, self._count_stops)
+            self._line.ask(plan, fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem, True))
         finally:
