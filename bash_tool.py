@@ -2356,7 +2356,7 @@ OnEnd = Callable[["Job"], object]  # takes a job that has ended
 OnCall = Callable[[object, "Result"], object]  # takes what was sent, and the answer
 
 
-def rejected(error: str, reason: str) -> Outcome:
+def reject(error: str, reason: str) -> Outcome:
     """The answer to a request that was not admitted: a stable id, and a sentence for the model."""
     return Outcome("rejected", error=error, reason=reason)
 
@@ -2636,7 +2636,7 @@ def join_names(names: Iterable[object]) -> str:
     return ", ".join('"%s"' % shorten(name) for name in names)
 
 
-def is_whole(stream: Captured) -> bool:
+def is_complete(stream: Captured) -> bool:
     """True if all of the stream was kept."""
     return stream.total_bytes == len(stream.head) + len(stream.tail)
 
@@ -2644,7 +2644,7 @@ def is_whole(stream: Captured) -> bool:
 def two_ends(stream: Captured, profile: Profile) -> tuple[str, str]:
     """The cleaned text of both ends of a stream, without the halves of the characters that the gap
     splits; twice the whole text if all of the stream was kept."""
-    if is_whole(stream):
+    if is_complete(stream):
         text = profile.cleaning(decode(stream.head + stream.tail))
         return text, text
     head, _ = codecs.utf_8_decode(stream.head, "replace")  # without an unfinished character
@@ -2657,7 +2657,7 @@ def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     ends around the word [snip]. Upholds REQ-BASH-001.3 and 001.4."""
     head, tail = two_ends(stream, profile)
     got = stream.total_bytes
-    if is_whole(stream):
+    if is_complete(stream):
         got = max(got, len(head.encode()))  # U+FFFD takes three bytes
         if got <= profile.max_output_bytes:
             return Fitted(head, got, False)
@@ -2687,7 +2687,7 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     """The last whole lines within `max_output_lines` and `max_output_bytes`; of a last line that is
     longer than that its end. The newline at the end is not shown and begins no line. `details`
     says how much there was, and how much of it is shown. Upholds REQ-BASH-021.3."""
-    whole = is_whole(stream)
+    whole = is_complete(stream)
     _, text = two_ends(stream, profile)
     lines = text.split("\n")
     if lines[-1] == "":
@@ -2733,7 +2733,7 @@ def keep_head(stream: Captured, profile: Profile) -> Fitted:
     kept, mark = first_bytes(text, profile.max_output_bytes), HEAD_BYTES_CUT
     if "max_output_chars" in profile.truncation.limits:
         kept, mark = text[: profile.max_output_chars], HEAD_CHARS_CUT
-    cut = kept != text or not is_whole(stream)
+    cut = kept != text or not is_complete(stream)
     return Fitted(kept + mark if cut else kept, stream.total_bytes, cut)
 
 
@@ -3008,7 +3008,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         text = with_newline(text) + NO_OUTPUT + "\n"
     failed = outcome.status not in ("exited", "running")
     streams = [
-        stream.head + stream.tail if is_whole(stream) else None for stream in outcome.raw
+        stream.head + stream.tail if is_complete(stream) else None for stream in outcome.raw
     ]
     stdout_bytes, stderr_bytes, *_ = *streams, *2 * [b"" if streams else None]
     return Result(
@@ -3071,15 +3071,15 @@ LIMITS_ON_OUTPUT = (
 )
 
 
-def _is_number(value: object, least: float, most: float) -> bool:
+def is_number_in(value: object, least: float, most: float) -> bool:
     """True for a number within the bounds; a boolean is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return least <= value <= most
 
 
-def _is_whole(value: object, least: int, most: int) -> bool:
-    return isinstance(value, int) and _is_number(value, least, most)
+def is_integer_in(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and is_number_in(value, least, most)
 
 
 def require(right: object, name: str, wanted: str, value: object) -> None:
@@ -3090,7 +3090,7 @@ def require(right: object, name: str, wanted: str, value: object) -> None:
 
 def check_seconds(name: str, value: object, above_0: bool = False) -> None:
     """Raises ValueError for what is no number of seconds that a command can be given."""
-    right = _is_number(value, 0, LONGEST_S) and not (above_0 and value == 0)
+    right = is_number_in(value, 0, LONGEST_S) and not (above_0 and value == 0)
     least = "above 0 and" if above_0 else "from 0"
     require(right, name, "seconds %s up to %d" % (least, LONGEST_S), value)
 
@@ -3100,7 +3100,7 @@ def check_function(name: str, value: object) -> None:
     require(value is None or callable(value), name, "a function", value)
 
 
-def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
+def check_strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
     for an empty one."""
     if isinstance(value, Iterable) and not isinstance(value, str):
@@ -3218,7 +3218,7 @@ class Profile:
     def _check_limit(self, name: str) -> None:
         used, value = self.truncation.limits, getattr(self, name)
         if name in used:
-            right = _is_whole(value, 1, sys.maxsize)
+            right = is_integer_in(value, 1, sys.maxsize)
             require(right, name, "a whole number from 1 up", value)
         elif value != getattr(Profile, name):
             raise ValueError(
@@ -3341,7 +3341,7 @@ def carrying(profile: Profile) -> Profile:
     )
 
 
-def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profile:
+def choose_profile(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profile:
     """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
     if isinstance(profile, str):
         require(
@@ -3363,7 +3363,7 @@ def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profil
 # record of a job says: functions of values.
 
 
-def _mode(name: str, limit_s: float) -> str:
+def describe_mode(name: str, limit_s: float) -> str:
     """A mode as the schema describes it: `default (30s timeout)`."""
     if name == "background":
         return "background (detached)"
@@ -3372,14 +3372,14 @@ def _mode(name: str, limit_s: float) -> str:
     return "%s (%s timeout)" % (name, limit)
 
 
-def _modes_of(text: str) -> set[str]:
+def find_modes(text: str) -> set[str]:
     return set(re.findall('mode="([a-z]+)"', text))
 
 
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
     Upholds REQ-BASH-006.1, 006.2, 006.3, 006.7, 006.8, 006.9, 006.11, 006.12, 006.14 and 028.9."""
-    modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
+    modes = ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
     for name, schema in profile.parameters.items():
@@ -3396,7 +3396,7 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     text = profile.description
     # Of modes that the row lacks, or that a host has taken out, nothing is said.
     there = set(profile.timeouts_s if "mode" in properties else ())
-    text = "\n\n".join(part for part in text.split("\n\n") if _modes_of(part) <= there)
+    text = "\n\n".join(part for part in text.split("\n\n") if find_modes(part) <= there)
     told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
     if style == "anthropic":
         return {**told, "input_schema": arguments}
@@ -3460,8 +3460,8 @@ def _is_integer(value: object) -> bool:
     return value.is_integer() if isinstance(value, float) else _type_name(value) == "integer"
 
 
-def _wrong(reason: str) -> Outcome:
-    return rejected("invalid_arguments", "invalid arguments: " + reason)
+def refuse(reason: str) -> Outcome:
+    return reject("invalid_arguments", "invalid arguments: " + reason)
 
 
 def parse_command(
@@ -3469,21 +3469,21 @@ def parse_command(
 ) -> Request | Outcome:
     """A command that was asked for, as a request; or why not. Upholds REQ-BASH-012.3 and 021.10."""
     if not isinstance(command, str):
-        return _wrong('"command" must be a string, got %s' % _type_name(command))
+        return refuse('"command" must be a string, got %s' % _type_name(command))
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
         got = '"%s"' % shorten(mode) if isinstance(mode, str) else _type_name(mode)
-        return _wrong(
+        return refuse(
             '"mode" must be one of %s, got %s' % (join_names(profile.timeouts_s), got)
         )
     if "\0" in command:
-        return _wrong(
+        return refuse(
             '"command" holds a NUL character (at index %d), which no shell can take'
             % command.index("\0")
         )
     return Request(command, mode, timeout_s)
 
 
-def _meant(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
+def interpret(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
     """The value, or the one that a near miss means; None where it means "not given". A command is
     never changed, and a restart is asked for by a true boolean alone. Upholds REQ-BASH-006.13."""
     kind = schema.get("type")
@@ -3498,12 +3498,12 @@ def _meant(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
     return None if no_process else value
 
 
-def _given(arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    meant = {key: _meant(key, value, known[key]) for key, value in arguments.items()}
+def keep_given(arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    meant = {key: interpret(key, value, known[key]) for key, value in arguments.items()}
     return {key: value for key, value in meant.items() if value is not None}
 
 
-def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
+def find_fault(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
     wanted = schema.get("type", _type_name(value))
     right = _is_integer(value) if wanted == "integer" else _type_name(value) == wanted
@@ -3517,7 +3517,7 @@ def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     return '"%s" must be %s milliseconds, got %s' % (key, bounds, got)
 
 
-def _schemas(profile: Profile) -> dict[str, Mapping[str, Any]]:
+def argument_schemas(profile: Profile) -> dict[str, Mapping[str, Any]]:
     """The schemas of what a profile takes: its own arguments, and three that models know from
     another tool, though no definition names them. Upholds REQ-BASH-006.10."""
     longest_s = max(s for mode, s in profile.timeouts_s.items() if mode != "background")
@@ -3536,44 +3536,44 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         try:
             arguments = load_json(arguments)
         except ValueError as problem:
-            return _wrong("not a JSON object (%s)" % shorten(problem))
+            return refuse("not a JSON object (%s)" % shorten(problem))
     if not isinstance(arguments, Mapping):
-        return _wrong(
+        return refuse(
             'expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments)
         )
-    known = _schemas(profile)
+    known = argument_schemas(profile)
     unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
-        return _wrong("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
-    given = _given(arguments, known)
+        return refuse("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
+    given = keep_given(arguments, known)
     background = given.get("run_in_background")
     mode = "background" if background else given.get("mode", "default")
     if mode == "background":
         given.pop("timeout", None)
     for key, value in given.items():
-        if wrong := _wrong_argument(key, value, known[key]):
-            return _wrong(wrong)
+        if wrong := find_fault(key, value, known[key]):
+            return refuse(wrong)
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
     if len(verbs) > 1 and len(chosen) != 1:
         got = join_names(chosen) or "none"
-        return _wrong("exactly one of %s is required, got %s" % (join_names(verbs), got))
+        return refuse("exactly one of %s is required, got %s" % (join_names(verbs), got))
     if not chosen:
-        return _wrong('"command" is required: the shell command to execute, a string')
+        return refuse('"command" is required: the shell command to execute, a string')
     verb = chosen[0]
     if verb == "restart":
         return Restart()
     if verb != "command":
         if not -(2**31) < given[verb] < 2**31:
-            return _wrong('"%s" must be a process ID, got a number of another size' % verb)
+            return refuse('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
     if background and "mode" not in known:
-        return _wrong('"run_in_background" cannot be true here')
+        return refuse('"run_in_background" cannot be true here')
     if background and ("mode" in given or mode not in profile.timeouts_s):
-        return _wrong('"run_in_background" needs a mode "background", and no "mode" beside it')
+        return refuse('"run_in_background" needs a mode "background", and no "mode" beside it')
     # To a program a lone surrogate may stand for a byte that is no UTF-8 (PEP 383).
     if lone := re.search("[\ud800-\udfff]", given["command"]):
-        return _wrong(
+        return refuse(
             '"command" holds a lone surrogate (U+%04X at index %d), which is no text'
             % (ord(lone.group()), lone.start())
         )
@@ -3581,18 +3581,20 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     return parse_command(given["command"], mode, timeout_s, profile)
 
 
-def _refusal(request: Request, deny: Sequence[str], confirm: Confirm | None) -> Outcome | None:
+def judge_command(
+    request: Request, deny: Sequence[str], confirm: Confirm | None
+) -> Outcome | None:
     """Why a tool will not run the request; None if it will. Raises TypeError where `confirm` gives
     no plain answer: the coroutine of an `async def` is true. Upholds REQ-BASH-018.1,
     018.2 and 018.3."""
     for pattern in deny:
         if pattern in request.command:
-            return rejected("denied", DENIED.format(pattern=make_printable(pattern)))
+            return reject("denied", DENIED.format(pattern=make_printable(pattern)))
     answer: object = True if confirm is None else confirm(request.command)
     if answer is True:
         return None
     if answer is False or answer is None:
-        return rejected("not_confirmed", NOT_CONFIRMED)
+        return reject("not_confirmed", NOT_CONFIRMED)
     if isinstance(answer, Coroutine):
         answer.close()  # else Python warns that it was never awaited
     raise TypeError("confirm must return True or False, got %s" % type(answer).__name__)
@@ -4949,7 +4951,7 @@ def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
     if timeout_s is None:
         return inf
-    right = _is_number(timeout_s, -inf, inf)
+    right = is_number_in(timeout_s, -inf, inf)
     require(right, "timeout_s", "a number of seconds, or None", timeout_s)
     return monotonic() + timeout_s
 
@@ -4973,7 +4975,7 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 # answer is written.
 
 
-def _directory(cwd: AnyPath | None) -> str:
+def check_directory(cwd: AnyPath | None) -> str:
     """The directory of a tool, absolute. One that is given must be there: a typing error is to
     be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
     try:
@@ -4982,7 +4984,7 @@ def _directory(cwd: AnyPath | None) -> str:
         base = "/nonexistent"
     if cwd is None:
         return base
-    path = _path("cwd", cwd, base)
+    path = absolute_path("cwd", cwd, base)
     try:
         os.stat(path + "/")  # ENOTDIR where it is a file
     except OSError as problem:
@@ -4992,17 +4994,17 @@ def _directory(cwd: AnyPath | None) -> str:
     return path
 
 
-def _path(what: str, path: AnyPath, base: str = "") -> str:
+def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
     """An absolute path, which is not looked at: its file system may not answer."""
     right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
     require(right, what, "a path", path)
     return os.path.abspath(os.path.join(base, path))
 
 
-def _state_folder(given: AnyPath) -> str:
+def check_state_folder(given: AnyPath) -> str:
     """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
     folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
-    path = _path("state_dir", given)
+    path = absolute_path("state_dir", given)
     code = errno.EPERM
     if not (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")):
         try:
@@ -5025,11 +5027,11 @@ _NO_BASH = (
 )
 
 
-def _shell(given: str | Sequence[str]) -> list[bytes]:
+def check_shell(given: str | Sequence[str]) -> list[bytes]:
     """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
     shell has other options, and bash takes no options behind those of its own. Any other program
     may start bash. Upholds REQ-BASH-026.12."""
-    words = _strings(given, "shell")
+    words = check_strings(given, "shell")
     wanted = (
         "words that end in bash or in a program that starts it, without options behind bash"
     )
@@ -5037,7 +5039,7 @@ def _shell(given: str | Sequence[str]) -> list[bytes]:
     return list(map(os.fsencode, words))
 
 
-def _job_names(jobs: Iterable[Job]) -> str:
+def name_jobs(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quote(job.command)) for job in jobs)
 
 
@@ -5066,7 +5068,9 @@ class JobTable:
     def __init__(
         self, profile: Profile, folder: str, lists_folder: bool, most: int, on_end: OnEnd | None
     ) -> None:
-        require(_is_whole(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most)
+        require(
+            is_integer_in(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most
+        )
         self._profile, self._folder, self._most = profile, folder, most
         self._lists_folder = lists_folder  # else only the jobs that this tool has started
         self.on_end = on_end
@@ -5093,9 +5097,9 @@ class JobTable:
         if count < self._most:
             return None
         self.give_back_place(exchange)
-        names = _job_names(live[:MAX_JOBS]) or "none has a number yet"
+        names = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
         reason = TOO_MANY_JOBS.format(count=count, most=self._most, named=names)
-        return rejected("too_many_jobs", reason)
+        return reject("too_many_jobs", reason)
 
     def give_back_place(self, exchange: Exchange) -> None:
         """The job has started, or will not."""
@@ -5153,7 +5157,7 @@ class JobTable:
                     known = self._known[pid] = job
         if known is None:
             running = [job for job in self.all() if job.status == "running"]
-            named = _job_names(running[-MAX_JOBS:]) or "none"
+            named = name_jobs(running[-MAX_JOBS:]) or "none"
             raise LookupError(NO_SUCH_JOB.format(pid=pid, named=named))
         return known
 
@@ -5163,7 +5167,7 @@ class JobTable:
         try:
             known = self.get(inquiry.pid)
         except LookupError as problem:
-            return rejected("no_such_job", str(problem)), None, False
+            return reject("no_such_job", str(problem)), None, False
         is_gone = not inquiry.kill or known._end(cancel)
         outcome = known._tell(self._profile)
         is_gone = is_gone or outcome.status == "lost"
@@ -5209,7 +5213,7 @@ class Session:
         if isinstance(request, Outcome):
             outcome = request
         elif self.closing.count:
-            outcome = rejected("closed", "this tool is closed")
+            outcome = reject("closed", "this tool is closed")
         elif isinstance(request, Restart):  # REQ-BASH-028.8
             self._carry.restart()
             told = Fitted(RESTARTED, len(RESTARTED), False)
@@ -5250,7 +5254,7 @@ class Session:
         Upholds REQ-BASH-003.1, 015.2, 028.5 and 028.6."""
         for exchange in list(self.closing._exchanges):
             exchange.release()
-        refusal = _refusal(request, self._deny, self._confirm)
+        refusal = judge_command(request, self._deny, self._confirm)
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
@@ -5351,21 +5355,21 @@ class BashTool(Live):
         ephemeral: bool = False,
         base_env: Mapping[str, str] | None = None,
     ) -> None:
-        row = _row(profile, timeout_s, carry)
-        keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
-        words = _shell(shell)
+        row = choose_profile(profile, timeout_s, carry)
+        keep, drop = check_strings(keep_env, "keep_env"), check_strings(drop_env, "drop_env")
+        words = check_shell(shell)
         own = dict(os.environ)
         if hasattr(sys, "frozen"):
             own = own_environment(own)
         passed, withheld = tool_env(own, base_env, env or {}, keep, drop, len(words) > 1)
         self.withheld = tuple(withheld)
-        refused = _strings(deny, "deny")
+        refused = check_strings(deny, "deny")
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
-        first = Start(os.fsencode(_directory(cwd)), encode_env(passed))
-        given = None if state_dir is None else _state_folder(state_dir)
+        first = Start(os.fsencode(check_directory(cwd)), encode_env(passed))
+        given = None if state_dir is None else check_state_folder(state_dir)
         folder = given or default_folder(row)
         _engine.confinement = confinement()
         self._on_call = on_call
@@ -5524,7 +5528,7 @@ class BashTool(Live):
         cancel = Cancel() if cancel is None else cancel
         require(isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
         check_env(env or {})
-        place = None if cwd is None else _path("cwd", cwd, self.cwd)
+        place = None if cwd is None else absolute_path("cwd", cwd, self.cwd)
         if isinstance(request, Request):
             request = request._replace(cwd=place, env=env)
         result = self._session.answer(request, cancel, on_live)
@@ -5952,7 +5956,7 @@ class Server:
             return error_message(call.id, INVALID_REQUEST, "a call with this id is under way")
         if len(self._calls) >= MAX_CALLS:
             reason = TOO_MANY_CALLS.format(most=MAX_CALLS)
-            refusal = present(rejected("too_many_calls", reason), self._tool.profile)
+            refusal = present(reject("too_many_calls", reason), self._tool.profile)
             return call_message(call, refusal, self._structured)
         underway = self._calls[call.id] = CallUnderway(call)
         try:

@@ -1862,7 +1862,7 @@ def agreement(validates):
     assert reached == {(name, admitted) for name in PROFILES for admitted in (True, False)}
 
 
-@clause("006.9", saboteur=("_wrong_argument", 'value <= schema["maximum"]', "value"))
+@clause("006.9", saboteur=("find_fault", 'value <= schema["maximum"]', "value"))
 def test_req_bash_006_9_schema_and_call_agree():
     agreement(fits)
 
@@ -1870,7 +1870,7 @@ def test_req_bash_006_9_schema_and_call_agree():
 TIMEOUTS = [None, None, 999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1000.5]
 
 
-@clause("006.10", saboteur=("_schemas", '"minimum": 1000', '"minimum": 0'))
+@clause("006.10", saboteur=("argument_schemas", '"minimum": 1000', '"minimum": 0'))
 @given(
     st.sampled_from(list(PROFILES.values())),
     st.none() | json_values(),
@@ -1936,7 +1936,7 @@ def test_req_bash_006_12_no_word_of_modes():
             assert "mode" not in tool.call(arguments).text
 
 
-@clause("006.13", saboteur=("_meant", "value or None", "value"))
+@clause("006.13", saboteur=("interpret", "value or None", "value"))
 @given(
     st.integers(-(10**16), 10**16), st.sampled_from(["%d", "%016d", "%d ", "+%d", "%d.0", "%d\n", "0x%x", "%d\u0660"])
 )
@@ -2839,7 +2839,7 @@ def test_req_bash_013_2_keeps_what_was_left_there(tmp_path, makes, known, busy):
         assert busy or not os.path.exists(folder)
 
 
-@clause("013.3", saboteur=("_directory", '(path + "/")', '("/")'))
+@clause("013.3", saboteur=("check_directory", '(path + "/")', '("/")'))
 @given(folders, st.sampled_from(["missing", "file", "below a file", "shut off", "~"]), st.booleans())
 @few
 def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
@@ -3749,7 +3749,7 @@ def test_req_bash_017_17_a_terminal_gets_text_and_colours(pieces, cuts):
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
 
 
-@clause("018.1", saboteur=("_refusal", "if pattern in", "if pattern =="))
+@clause("018.1", saboteur=("judge_command", "if pattern in", "if pattern =="))
 @given(
     st.lists(st.text(st.sampled_from("ab -'"), min_size=1, max_size=3), max_size=3),
     st.text(st.sampled_from("ab -'"), max_size=20),
@@ -3768,7 +3768,7 @@ def test_req_bash_018_1_denied_substrings(deny, command):
 ERRORS = [RuntimeError, ValueError, OSError]
 
 
-@clause("018.2", saboteur=("_refusal", "or answer is None", ""))
+@clause("018.2", saboteur=("judge_command", "or answer is None", ""))
 @few
 @given(st.sampled_from([True, False, None]) | st.sampled_from(ERRORS), known_commands())
 @example(RuntimeError, Known("echo hi", merged="hi\n"))
@@ -3807,7 +3807,7 @@ async def refusing_later(_):
 ANSWERS = [0, 1, "", "n", (), (0,), 1.0, object(), refusing_later]
 
 
-@clause("018.3", saboteur=("_refusal", "if answer is True:", "if answer:"))
+@clause("018.3", saboteur=("judge_command", "if answer is True:", "if answer:"))
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "error::RuntimeWarning")
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: type(answer).__name__)
 def test_req_bash_018_3_an_answer_that_is_none(answer):
@@ -4287,7 +4287,7 @@ def test_req_bash_021_8_the_last_answer():
         assert killed.startswith("[Process %d exited with code 143 (SIGTERM).\n" % result.pid)
 
 
-@clause("021.9", saboteur=("JobTable.get", '_job_names(running[-MAX_JOBS:]) or "none"', '"none"'))
+@clause("021.9", saboteur=("JobTable.get", 'name_jobs(running[-MAX_JOBS:]) or "none"', '"none"'))
 @needs_proc
 def test_req_bash_021_9_a_number_that_is_no_jobs():
     with BashTool(profile=keeping(0.5)) as tool:
@@ -4307,7 +4307,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
 odd_numbers = st.sampled_from([86_400_000, 86_400_001, 10**30, True, False, "5 s", 1.5, 2.0, float("nan"), [], {}])
 
 
-@clause("021.10", saboteur=("_wrong_argument", 'schema["minimum"] <=', "-1 <="))
+@clause("021.10", saboteur=("find_fault", 'schema["minimum"] <=', "-1 <="))
 @given(st.integers(-5, 5) | odd_numbers)
 def test_req_bash_021_10_milliseconds(value):
     parsed = bash_tool.parse_arguments({"command": "x", "timeout": value}, JOBS)
@@ -5301,7 +5301,8 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
 
 
 @clause(
-    "026.2", saboteur=("_row", '**profile.timeouts_s, "default": timeout_s', '"default": 30.0, **profile.timeouts_s')
+    "026.2",
+    saboteur=("choose_profile", '**profile.timeouts_s, "default": timeout_s', '"default": 30.0, **profile.timeouts_s'),
 )
 def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
     for name, row in PROFILES.items():
