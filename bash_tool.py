@@ -2616,9 +2616,8 @@ def first_bytes(text: str, most: int) -> str:
 
 
 def last_bytes(text: str, most: int) -> str:
-    """The longest end of `text`, cut between characters, of at most `most` bytes in UTF-8."""
-    data = text.encode()
-    return data[max(0, len(data) - most) :].decode("utf-8", "ignore")
+    """... the longest end. `most` is above 0."""
+    return text.encode()[-most:].decode("utf-8", "ignore")
 
 
 def mark_skipped(skipped: int, text: str) -> str:
@@ -2696,29 +2695,24 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     partial = not whole and len(lines) == 1
     if not whole and not partial:
         del lines[:1]  # its beginning is gone
-    limit = None if whole else "bytes"
-    count, size = 0, -1
-    for line in reversed(lines):
-        size += len(line.encode()) + 1
-        if count == profile.max_output_lines or size > profile.max_output_bytes:
-            limit = "lines" if count == profile.max_output_lines else "bytes"
-            break
-        count += 1
-    text = "\n".join(lines[len(lines) - count :])
-    if lines and not count:
-        partial = True
-        text = last_bytes(lines[-1], profile.max_output_bytes)
-    cut = limit is not None
+    shown = lines[-profile.max_output_lines :]
+    limit = "lines" if len(shown) < len(lines) else None if whole else "bytes"
+    text, most = "\n".join(shown), profile.max_output_bytes
+    if len(text.encode()) > most:
+        limit = "bytes"
+        _, newline, rest = last_bytes(text, most + 1).partition("\n")
+        partial = not newline
+        text = last_bytes(text, most) if partial else rest
     details = {
         "total_lines": total_lines,
         "total_bytes": stream.total_bytes,
-        "output_lines": max(count, int(partial)),
+        "output_lines": text.count("\n") + bool(lines),
         "output_bytes": len(text.encode()),
-        "truncated": cut,
+        "truncated": limit is not None,
         "limit": limit,
         "last_line_partial": partial,
     }
-    return Fitted(text, stream.total_bytes, cut, details)
+    return Fitted(text, stream.total_bytes, limit is not None, details)
 
 
 def no_details(outcome: Outcome) -> Fields:
