@@ -3575,16 +3575,14 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     return parse_command(given["command"], mode, timeout_s, profile)
 
 
-def judge_command(
-    request: Request, deny: Sequence[str], confirm: Confirm | None
-) -> Outcome | None:
+def judge_command(request: Request, terms: Terms) -> Outcome | None:
     """Why a tool will not run the request; None if it will. Raises TypeError where `confirm` gives
     no plain answer: the coroutine of an `async def` is true. Upholds REQ-BASH-018.1,
     018.2 and 018.3."""
-    for pattern in deny:
+    for pattern in terms.deny:
         if pattern in request.command:
             return reject("denied", DENIED.format(pattern=make_printable(pattern)))
-    answer: object = True if confirm is None else confirm(request.command)
+    answer: object = terms.confirm is None or terms.confirm(request.command)
     if answer is True:
         return None
     if answer is False or answer is None:
@@ -3894,8 +3892,13 @@ class Terms(NamedTuple):
     first: Start  # of the first command, and of each one where nothing is carried over
     shell: Sequence[bytes]
     folder: str  # of output files and records
+    lists_folder: bool  # else only the jobs that this tool has started
     carries: bool
     ephemeral: bool
+    deny: Sequence[str]
+    confirm: Confirm | None
+    max_jobs: int
+    on_job_end: OnEnd | None
 
 
 def encode_env(env: Mapping[str, str]) -> dict[bytes, bytes]:
@@ -5059,15 +5062,8 @@ class JobTable:
     yet to be told. No lock, which a fork of the host or a signal handler could meet held: each
     step is one operation on a dict."""
 
-    def __init__(
-        self, profile: Profile, folder: str, lists_folder: bool, most: int, on_end: OnEnd | None
-    ) -> None:
-        require(
-            is_integer_in(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most
-        )
-        self._profile, self._folder, self._most = profile, folder, most
-        self._lists_folder = lists_folder  # else only the jobs that this tool has started
-        self.on_end = on_end
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
         self._starting: list[Exchange] = []  # background commands that are not jobs yet
         # By number: those that this tool has started, or was asked about.
         self._known: dict[int | None, Job] = {}
@@ -5088,11 +5084,12 @@ class JobTable:
         self._starting.append(exchange)
         live = self.live()
         count = len(live) + self._starting.index(exchange)
-        if count < self._most:
+        most = self._terms.max_jobs
+        if count < most:
             return None
         self.give_back_place(exchange)
         names = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
-        reason = TOO_MANY_JOBS.format(count=count, most=self._most, named=names)
+        reason = TOO_MANY_JOBS.format(count=count, most=most, named=names)
         return reject("too_many_jobs", reason)
 
     def give_back_place(self, exchange: Exchange) -> None:
@@ -5103,20 +5100,19 @@ class JobTable:
         """Takes in the job of an answer, if it is about one."""
         if not outcome.supervisor:
             return None
-        job = Job(outcome.path or "", self._profile.grace_s, outcome._replace(raw=()))
+        grace_s = self._terms.profile.grace_s
+        job = Job(outcome.path or "", grace_s, outcome._replace(raw=()))
         shown_bytes = sum(without_unfinished(stream).total_bytes for stream in outcome.raw)
         job._shown_bytes = min(shown_bytes, FILE_CAP_BYTES)  # the file has no more
-        if outcome.status != "running":
-            self._known[job.pid] = job
+        self._known[job.pid] = job
         return job
 
     def start_monitor(self, job: Job, exchange: Exchange) -> None:
         """Starts the monitor thread of a job, whose end is to be told."""
-        self._known[job.pid] = self._untold[job.pid] = job
+        self._untold[job.pid] = job
         job._monitor_pid = os.getpid()
-        if not exchange.start_monitor(
-            partial(job._monitor, exchange, self.on_end, self._recent)
-        ):
+        monitor = partial(job._monitor, exchange, self._terms.on_job_end, self._recent)
+        if not exchange.start_monitor(monitor):
             job._monitor_pid = 0
 
     def drop(self, job: Job | None) -> None:
@@ -5128,17 +5124,15 @@ class JobTable:
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first. Upholds
         REQ-BASH-003.11."""
-        own = {job.output_file: job for job in list(self._known.values())}
-        paths = {
-            path for path, job in own.items() if not self._lists_folder or not job._has_ended()
-        }
-        if self._lists_folder:
+        known = {job.output_file: job for job in list(self._known.values())}
+        profile, paths = self._terms.profile, set(known)
+        if self._terms.lists_folder:
             with suppress(OSError):
-                paths |= own_outputs(self._folder, self._profile.file_prefix)
+                paths |= own_outputs(self._terms.folder, profile.file_prefix)
         jobs = []
         for path in paths:
             with suppress(OSError):  # no job, removed to make room, damaged, or another user's
-                jobs.append(own.get(path) or Job(path, self._profile.grace_s))
+                jobs.append(known.get(path) or Job(path, profile.grace_s))
         return sorted(jobs, key=lambda job: job.created)
 
     def get(self, pid: int | None) -> Job:
@@ -5163,7 +5157,7 @@ class JobTable:
         except LookupError as problem:
             return reject("no_such_job", str(problem)), None, False
         is_gone = not inquiry.kill or known._end(cancel)
-        outcome = known._tell(self._profile)
+        outcome = known._tell(self._terms.profile)
         is_gone = is_gone or outcome.status == "lost"
         if not is_gone:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
@@ -5181,16 +5175,9 @@ class JobTable:
 class Session:
     """How a tool answers its calls, and what is remembered from one to the next."""
 
-    def __init__(
-        self,
-        terms: Terms,
-        deny: Sequence[str],
-        confirm: Confirm | None,
-        jobs: JobTable,
-        withheld: dict[str, str],
-    ) -> None:
+    def __init__(self, terms: Terms, withheld: dict[str, str]) -> None:
         self.terms = terms
-        self._deny, self._confirm, self._jobs = deny, confirm, jobs
+        self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
         # Notes that no answer has told yet: on withheld names, each with why, and others.
         self._untold, self._unlocked, self._hints = withheld, [NOTE_UNLOCKED], [NOTE_SILENT]
@@ -5201,7 +5188,7 @@ class Session:
     ) -> Result:
         """Does what was asked for."""
         if isinstance(request, Inquiry):
-            outcome, job, is_gone = self._jobs.inquire(request, cancel)
+            outcome, job, is_gone = self.jobs.inquire(request, cancel)
             # The question was answered, whatever the answer is.
             return replace(self._finish(outcome, cancel, job), is_error=not is_gone)
         if isinstance(request, Outcome):
@@ -5228,7 +5215,7 @@ class Session:
         027.6."""
         if cancel._withdrawn:
             return present(outcome, self.terms.profile)
-        notes = self._jobs.take_end_notes(job if outcome.status != "running" else None)
+        notes = self.jobs.take_end_notes(job if outcome.status != "running" else None)
         notes += outcome.notes
         if outcome.status != "rejected":
             notes += withheld_notes(self._untold, passed, outcome)
@@ -5248,14 +5235,14 @@ class Session:
         Upholds REQ-BASH-003.1, 015.2, 028.5 and 028.6."""
         for exchange in list(self.closing._exchanges):
             exchange.release()
-        refusal = judge_command(request, self._deny, self._confirm)
+        refusal = judge_command(request, self.terms)
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
         exchange = Exchange(plan, self.closing, cancel)
-        job = None
+        job, is_answered = None, False
         if plan.background and refusal is None:
-            refusal = self._jobs.take_place(exchange)
+            refusal = self.jobs.take_place(exchange)
         if refusal is not None:
             return self._finish(refusal, cancel)
         try:
@@ -5267,26 +5254,23 @@ class Session:
             if plan.carries or (answer.error == "spawn_failed" and not request.env):
                 most = os.sysconf("SC_ARG_MAX")
                 notes += self._carry.take_over(answer, start, starts, most)
-            job = self._jobs.add(answer)
+            job = self.jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
             outcome = fit_streams(answer, self.terms.profile)
-            if cancel._withdrawn:  # nobody knows of the file, nor of the job
-                exchange.abandon()
-                self._jobs.drop(job)
-                job, outcome = None, outcome._replace(path=None)
-                if outcome.status == "running":
-                    outcome = Outcome("cancelled")
+            if cancel._withdrawn:
+                outcome = outcome._replace(status="cancelled", exit_code=None, path=None)
+                return self._finish(outcome, cancel)
             result = self._finish(outcome, cancel, job, request.env or ())
             if job is not None and outcome.status == "running":
-                self._jobs.start_monitor(job, exchange)
+                self.jobs.start_monitor(job, exchange)
+            is_answered = True
             return result
-        except BaseException:
-            exchange.abandon()
-            self._jobs.drop(job)
-            raise
         finally:
+            if not is_answered:  # nobody knows of the file, nor of the job
+                exchange.abandon()
+                self.jobs.drop(job)
             if plan.background:
-                self._jobs.give_back_place(exchange)
+                self.jobs.give_back_place(exchange)
 
 
 class BashTool(Live):
@@ -5357,19 +5341,30 @@ class BashTool(Live):
             own = own_environment(own)
         passed, withheld = tool_env(own, base_env, env or {}, keep, drop, len(words) > 1)
         self.withheld = tuple(withheld)
-        refused = check_strings(deny, "deny")
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
+        right = is_integer_in(max_jobs, 0, sys.maxsize)
+        require(right, "max_jobs", "a whole number from 0 up", max_jobs)
         first = Start(os.fsencode(check_directory(cwd)), encode_env(passed))
         given = None if state_dir is None else check_state_folder(state_dir)
-        folder = given or default_folder(row)
         _engine.confinement = confinement()
         self._on_call = on_call
-        self._jobs = JobTable(row, folder, given is not None, max_jobs, on_job_end)
-        terms = Terms(row, first, words, folder, carry, ephemeral)
-        self._session = Session(terms, refused, confirm, self._jobs, withheld)
+        terms = Terms(
+            profile=row,
+            first=first,
+            shell=words,
+            folder=given or default_folder(row),
+            lists_folder=given is not None,
+            carries=carry,
+            ephemeral=ephemeral,
+            deny=check_strings(deny, "deny"),
+            confirm=confirm,
+            max_jobs=max_jobs,
+            on_job_end=on_job_end,
+        )
+        self._session = Session(terms, withheld)
 
     @property
     def cwd(self) -> str:
@@ -5473,12 +5468,12 @@ class BashTool(Live):
         """The jobs of this tool, ended ones included, the oldest first; with `state_dir` those
         of that folder: also of other tools and of earlier processes. Upholds
         REQ-BASH-003.11."""
-        return self._jobs.all()
+        return self._session.jobs.all()
 
     def job(self, pid: int | None) -> Job:
         """The job with this number, the latest if the number was reused. Raises LookupError, naming
         the live jobs, if there is none: also for None, the `pid` of a result without a job."""
-        return self._jobs.get(pid)
+        return self._session.jobs.get(pid)
 
     def wait(
         self,
@@ -5491,7 +5486,7 @@ class BashTool(Live):
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
         tool. The next answer to the model reports the ends all the same. Upholds
         REQ-BASH-027.4."""
-        waited = self._jobs.live() if jobs is None else list(jobs)
+        waited = self._session.jobs.live() if jobs is None else list(jobs)
         require(all(isinstance(job, Job) for job in waited), "jobs", "jobs", waited)
         return _await_ends(waited, min(1, len(waited)) if any else len(waited), timeout_s)
 

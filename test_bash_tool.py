@@ -679,7 +679,7 @@ def test_req_bash_003_10_a_daemon_is_named():
         assert eventually(lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1)
 
 
-@clause("003.11", saboteur=("JobTable.all", "paths |= own_outputs(self._folder, self._profile.file_prefix)", "pass"))
+@clause("003.11", saboteur=("JobTable.all", "paths |= own_outputs(self._terms.folder, profile.file_prefix)", "pass"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     program = """
@@ -855,7 +855,7 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
             assert tool.run("echo fine", mode="background").status == "exited"
 
 
-@clause("003.16", saboteur=("JobTable.take_place", "< self._most", "<= self._most"))
+@clause("003.16", saboteur=("JobTable.take_place", "< most", "<= most"))
 def test_req_bash_003_16_a_bound_on_jobs():
     assert inspect.signature(BashTool).parameters["max_jobs"].default == 32
     with BashTool(max_jobs=3) as tool, BashTool() as other:
