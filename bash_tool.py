@@ -292,7 +292,7 @@ NOTE_LEFT_OUT = "too large to carry over to the next command: {names}"
 NOTE_NOT_KEPT = "this command's working directory and exported variables were not kept"
 NOTE_DROPPED = (
     "with what the last command had exported no shell starts: "
-    "this command started in the directory and with the variables from before it"
+    "the next command starts in the directory and with the variables from before it"
 )
 NOTE_UNLOCKED = (
     "files cannot be locked in the folder of the job: "
@@ -3337,19 +3337,17 @@ def carrying(profile: Profile) -> Profile:
 
 def choose_profile(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profile:
     """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
-    if isinstance(profile, str):
-        require(
-            profile in PROFILES, "profile", "a row or one of " + join_names(PROFILES), profile
-        )
-        profile = PROFILES[profile]
-    require(isinstance(profile, Profile), "profile", "a row of PROFILES or its name", profile)
+    row = PROFILES.get(profile) if isinstance(profile, str) else profile
+    wanted = "a row or one of " + join_names(PROFILES)
+    require(isinstance(row, Profile), "profile", wanted, profile)
+    assert row is not None
     require(isinstance(carry, bool), "carry", "True or False", carry)
     if carry:
-        profile = carrying(profile)
+        row = carrying(row)
     if timeout_s is None:
-        return profile
+        return row
     check_seconds("timeout_s", timeout_s, above_0=True)
-    return replace(profile, timeouts_s={**profile.timeouts_s, "default": timeout_s})
+    return replace(row, timeouts_s={**row.timeouts_s, "default": timeout_s})
 
 
 # ---- 6 Decisions -------------------------------------------------------------------------------
@@ -3366,8 +3364,7 @@ def describe_mode(name: str, limit_s: float) -> str:
     return "%s (%s timeout)" % (name, limit)
 
 
-def find_modes(text: str) -> set[str]:
-    return set(re.findall('mode="([a-z]+)"', text))
+_MODE = 'mode="([a-z]+)"'  # as a description names one
 
 
 def define(profile: Profile, cwd: str, style: str) -> Fields:
@@ -3390,7 +3387,8 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     text = profile.description
     # Of modes that the row lacks, or that a host has taken out, nothing is said.
     there = set(profile.timeouts_s if "mode" in properties else ())
-    text = "\n\n".join(part for part in text.split("\n\n") if find_modes(part) <= there)
+    parts = text.split("\n\n")
+    text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= there)
     told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
     if style == "anthropic":
         return {**told, "input_schema": arguments}
@@ -3734,9 +3732,11 @@ def looks_secret(name: str, value: str) -> bool:
     return False
 
 
-def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a frozen program as it was before its loader changed it. Upholds
+def own_environment(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment; that of a frozen program as it was before its loader changed it. Upholds
     REQ-BASH-014.12."""
+    if not hasattr(sys, "frozen"):
+        return environ
     env = {re.sub(_OF_FROZEN, r"\1", name): value for name, value in environ.items()}
     env.pop("", None)
     return env
@@ -3914,7 +3914,6 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     env = start.env  # the same object from call to call: it is sent once
     if own or default:
         env = {**default, **env, **own}
-    is_plain = not default and not has_cwd and not own
     return Plan(
         text=request.command.encode("utf-8", "surrogateescape"),
         shell=terms.shell,
@@ -3923,7 +3922,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         cwd=fsencode(request.cwd or start.cwd),
         cwd_required=has_cwd,
         env=env,
-        carries=terms.carries and is_plain,
+        carries=terms.carries and env is start.env and not has_cwd,
         **plan_waits(profile, request),
         streams=profile.streams.value,
         background=request.mode == "background",
@@ -3968,7 +3967,6 @@ class Carry:
 
     def __init__(self, first: Start) -> None:
         self._first = first
-        self._dropped: list[str] = []  # the note on a start that was dropped, until it is told
         self._was_kept = True  # what the last command ended with was taken over
         self.restart()
 
@@ -3989,11 +3987,11 @@ class Carry:
             is_faulty = answer.duration_s or answer.reason == TOO_LARGE
             if is_faulty and start is starts[1] is not self._first:
                 starts[:] = self._first, starts[0]
-                self._dropped = [NOTE_DROPPED]
+                return [NOTE_DROPPED]
             return []
         if not answer.duration_s:  # nothing was run
             return []
-        notes, self._dropped = self._dropped, []
+        notes = []
         taken = next_start(answer.carried, self._first.env, most)
         if taken is None:
             notes += [NOTE_NOT_KEPT] * self._was_kept
@@ -5002,16 +5000,13 @@ def check_state_folder(given: AnyPath) -> str:
     """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
     folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
     path = absolute_path("state_dir", given)
-    code = errno.EPERM
-    if not (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")):
-        try:
-            os.stat(path + "/")
-            return path
-        except OSError as problem:
-            code = problem.errno or 0
-    if code not in (errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG):
-        return path
-    raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
+    try:
+        os.stat(path + "/")
+    except OSError as problem:
+        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
+            wanted = "state_dir takes a folder (%s)" % problem.strerror
+            raise OSError(problem.errno, wanted, path) from None
+    return path
 
 
 # In the words of a prefix: another shell as the last program, bash with an option and no bash
@@ -5336,9 +5331,7 @@ class BashTool(Live):
         row = choose_profile(profile, timeout_s, carry)
         keep, drop = check_strings(keep_env, "keep_env"), check_strings(drop_env, "drop_env")
         words = check_shell(shell)
-        own = dict(os.environ)
-        if hasattr(sys, "frozen"):
-            own = own_environment(own)
+        own = own_environment(os.environ)
         passed, withheld = tool_env(own, base_env, env or {}, keep, drop, len(words) > 1)
         self.withheld = tuple(withheld)
         check_function("confirm", confirm)

@@ -3194,7 +3194,7 @@ def test_req_bash_014_11_a_helper_that_answers_stays(folder, dialog, helper, kee
 LOADERS = ["LD_LIBRARY_PATH", "LIBPATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH"]
 
 
-@clause("014.12", saboteur=("BashTool.__init__", 'if hasattr(sys, "frozen"):', "if False:"))
+@clause("014.12", saboteur=("own_environment", 'if not hasattr(sys, "frozen"):', "if True:"))
 @few
 @given(
     st.dictionaries(st.sampled_from(LOADERS), st.sampled_from([None, "", "/opt/lib"])),
@@ -5245,7 +5245,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     rows = 'profile takes a row or one of "modes", "jobs", "streams", "guarded", got \'Modes\''
     with pytest.raises(ValueError, match=re.escape(rows)):
         BashTool(profile="Modes")
-    with pytest.raises(ValueError, match="profile takes a row of PROFILES or its name, got None"):
+    with pytest.raises(ValueError, match="profile takes a row or one of .*, got None"):
         BashTool(profile=None)
     for second in "slow", 60:
         with pytest.raises(TypeError):
@@ -5301,8 +5301,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
 
 
 @clause(
-    "026.2",
-    saboteur=("choose_profile", '**profile.timeouts_s, "default": timeout_s', '"default": 30.0, **profile.timeouts_s'),
+    "026.2", saboteur=("choose_profile", '**row.timeouts_s, "default": timeout_s', '"default": 30.0, **row.timeouts_s')
 )
 def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
     for name, row in PROFILES.items():
@@ -5546,7 +5545,7 @@ def test_req_bash_026_12_what_no_command_can_run_behind(wrapper, other, folder, 
         BashTool(shell=("sandbox", "--shell=/bin/bash", "--flag"))
     file = Path("file")
     file.touch()
-    for path in ("/proc/x", "/proc", "/sys/x/y", "/dev/null/x", "file", file / other, "x" * 300):
+    for path in ("/dev/null/x", "file", file / other, "x" * 300):
         with pytest.raises(OSError, match="state_dir takes a folder .*%s" % re.escape(str(path))):
             BashTool(state_dir=path)
     for path in (other, "/no/such", "/proc/self/cwd/" + other, "."):
@@ -5999,7 +5998,7 @@ def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
             assert tool.run("basename $PWD; echo $T_A_").text == "%d\nfirst-%d\n" % (n, n)
 
 
-@clause("028.6", saboteur=("make_plan", "carries and is_plain", "carries"))
+@clause("028.6", saboteur=("make_plan", "carries and env is start.env and not has_cwd", "carries"))
 @pytest.mark.parametrize(
     "given",
     [{"mode": "background"}, {"cwd": "/etc"}, {"env": {"T_B_": "own"}}, {"cwd": "/etc", "env": {"PATH": "/bin"}}],
@@ -6162,9 +6161,9 @@ def test_req_bash_028_14_a_state_that_starts_no_shell_is_dropped(before, backgro
         tool.run("cd /etc; export T_A_=bad LD_LIBRARY_PATH=%s" % shlex.quote(os.path.abspath("bad")))
         failed = tool.run("echo hi", mode="background" if background else "default")
         assert failed.error == "spawn_failed" and "before it read the command" in failed.text
+        assert failed.notes == (bash_tool.NOTE_DROPPED,)
         told = tool.run("echo $PWD $T_A_ ${LD_LIBRARY_PATH-unset}")
-        assert told.stdout == "/usr %d unset\n" % (before - 1) and told.notes == (bash_tool.NOTE_DROPPED,)
-        assert not tool.run("true").notes
+        assert told.stdout == "/usr %d unset\n" % (before - 1) and not told.notes
 
 
 UNSAVED = ["trap : EXIT", "exec true", "kill -9 $$", "kill $$; sleep 9", "sleep 60"]
