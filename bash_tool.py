@@ -2471,11 +2471,11 @@ _MOVES_NOTHING = r"""(?x)
 _SHOWS_NOTHING = r"[\x01-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
 # All branches begin with one set of characters, so that `re` passes over plain text five times as
 # fast.
-_MOVE = (
-    r"([\x08\n\r\x1b](?:(?<=\r)\r*|(?<=\x08)\x08*"
-    r"|(?<=\x1b)\[([0-9]{0,9})[^A-GJK]*[A-GJK]"
-    r"|(?<=\n)(?:[^\x08\r\x1b]*\n)?))"  # a newline takes the plain lines behind it along
-)
+_MOVE = r"""(?x)
+    ([\x08\n\r\x1b](?:(?<=\r)\r*|(?<=\x08)\x08*
+    |(?<=\x1b)\[([0-9]{0,9})[^A-GJK]*[A-GJK]
+    |(?<=\n)(?:[^\x08\r\x1b]*\n)?))  # a newline takes the plain lines behind it along
+    """
 
 
 def _only_moves(text: str) -> str:
@@ -2664,10 +2664,10 @@ def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     return Fitted(head + SNIP + tail, got, True)
 
 
-_UNFINISHED = (
-    rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?)?"
-    rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
-)
+_UNFINISHED = rb"""(?x)
+    (?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?)?
+    |[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z
+    """
 
 
 def without_unfinished(stream: Captured) -> Captured:
@@ -3601,35 +3601,37 @@ _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 SECRET_RULES = (
     (
         "value",
-        r"(?a)://[^\s/?#@:\[]*:"  # a URL with a password;
-        r'(?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@'  # host:80/a@b has none
-        r"|https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@"  # a token as the user
-        r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY"
-        r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)="  # $NAME is none
-        r"(?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})"
-        r"|(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)="  # of a JVM
-        r"(?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)"
-        r"|(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})"
-        r"|(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})"
-        r"|(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})"
-        r'|(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})'  # in JSON
-        r"|(?i:\b_(?:authToken|auth|password)=[^\s$]{8})"  # of npm
-        r"|^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\("  # of Go
-        r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"  # signed URLs
-        r"|hooks\.slack\.com/(?:services|workflows|triggers)/T"
-        r"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]"
-        r"|office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]"
-        r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}"  # known tokens
-        r"|gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}"
-        r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}"
-        r"|xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}"
-        r"|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}"
-        r"|dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}"
-        r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"
-        r"|(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}"
-        r"|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}"
-        r"|(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}"
-        r"|(?:bot)?[0-9]{8,10}:AA[\w-]{33})",
+        r"""(?xa)
+        ://[^\s/?#@:\[]*:  # a URL with a password;
+        (?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@  # host:80/a@b has none
+        |https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@  # a token as the user
+        |-----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY
+        |(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)=  # $NAME is none
+        (?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})
+        |(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)=  # of a JVM
+        (?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)
+        |(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})
+        |(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})
+        |(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})
+        |(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})  # in JSON
+        |(?i:\b_(?:authToken|auth|password)=[^\s$]{8})  # of npm
+        |^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\(  # of Go
+        |(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}  # signed URLs
+        |hooks\.slack\.com/(?:services|workflows|triggers)/T
+        |discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]
+        |office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]
+        |(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}  # known tokens
+        |gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}
+        |hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}
+        |xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}
+        |SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}
+        |dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}
+        |ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}
+        |(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}
+        |(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}
+        |(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}
+        |(?:bot)?[0-9]{8,10}:AA[\w-]{33})
+        """,
         True,
     ),
     # Bundler: a host's user:password.
@@ -3638,27 +3640,33 @@ SECRET_RULES = (
     # names of paths, all three; of git's settings; and of functions.
     (
         "pair",
-        r"\A[^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?"
-        r"|true|false|yes|no|on|off|enabled|disabled|none|null|auto|always|never|optional|required"
-        r"|basic|bearer|digest|negotiate|ntlm|oauth2|oidc|saml|kerberos|gssapi|ldap|pam|jwt"
-        r"|trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256)\Z"
-        r"|\A(?:PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS|GIT_CONFIG_KEY_[0-9]+"
-        r"|BASH_FUNC_[^=]+(?:%%|\(\)))=",
+        r"""(?x)
+        \A[^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?
+        |true|false|yes|no|on|off|enabled|disabled|none|null|auto|always|never|optional|required
+        |basic|bearer|digest|negotiate|ntlm|oauth2|oidc|saml|kerberos|gssapi|ldap|pam|jwt
+        |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256)\Z
+        |\A(?:PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS|GIT_CONFIG_KEY_[0-9]+
+        |BASH_FUNC_[^=]+(?:%%|\(\)))=
+        """,
         False,
     ),
     # A last word that says where a secret is, who made it or for how long, not what it is.
     (
         "words",
-        r"_(?:FILE|PATH|DIR|DIRECTORY|SOCK|NAME|URL|URI|ENDPOINT|ISSUER|PROVIDER|PREFIX|ARN|REGION"
-        r"|EXPIRES|EXPIRY|TTL|EXPIRES_IN)_\Z|\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z",
+        r"""(?x)
+        _(?:FILE|PATH|DIR|DIRECTORY|SOCK|NAME|URL|URI|ENDPOINT|ISSUER|PROVIDER|PREFIX|ARN|REGION
+        |EXPIRES|EXPIRY|TTL|EXPIRES_IN)_\Z|\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z
+        """,
         False,
     ),
     # Not a program that asks for a password, nor three other things.
     (
         "words",
-        r"_(?!(?:ASK|BY|COM|MULTI)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PASS|PWD|PW"
-        r"|SECRET|TOKEN|CREDENTIAL|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER|PRIVATE|PRIV|SECRET|SIGNING"
-        r"|SSH)KEY)S?_",
+        r"""(?x)
+        _(?!(?:ASK|BY|COM|MULTI)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PASS|PWD|PW
+        |SECRET|TOKEN|CREDENTIAL|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER|PRIVATE|PRIV|SECRET|SIGNING
+        |SSH)KEY)S?_
+        """,
         True,
     ),
     # A path, or a URL that holds no secret. No part of a path is as a key, and the path is not one
@@ -3666,15 +3674,19 @@ SECRET_RULES = (
     # keys of 24 characters one in two billion looks like that.
     (
         "value",
-        r"(?a)\A(?=.*[._~-]|(?:/[A-Z]?[a-z]*\d*)+\Z)[.~]?"
-        r"(?:/(?!(?=[^/]{21})(?=[^/]*\d)[^/]*[A-Z])[\w.-]*)+\Z"
-        r"|(?i:\Ahttps?://[^\s/?#@]+)(?:/(?!(?=[^/]{16})[^/]*\d)[^\s/?#]*)*\Z",
+        r"""(?xa)
+        \A(?=.*[._~-]|(?:/[A-Z]?[a-z]*\d*)+\Z)[.~]?
+        (?:/(?!(?=[^/]{21})(?=[^/]*\d)[^/]*[A-Z])[\w.-]*)+\Z
+        |(?i:\Ahttps?://[^\s/?#@]+)(?:/(?!(?=[^/]{16})[^/]*\d)[^\s/?#]*)*\Z
+        """,
         False,
     ),
     (
         "words",
-        r"(?s)_(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_"
-        r"|\A(?!.*_PUB(?:LIC)?_).*_KEYS?_",
+        r"""(?xs)
+        _(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_
+        |\A(?!.*_PUB(?:LIC)?_).*_KEYS?_
+        """,
         True,
     ),
 )
@@ -3688,30 +3700,30 @@ ENV_GROUPS = (
 _REMOTE_NAME = r"(?i)(?:PROXY|INDEX|INDEX_URL|REGISTRY)\Z"
 # What a program says that lacks a password or a token, or was refused for one. Bare words such as
 # `denied`, `token` or `401` are none: files, parsers and tests say them too.
-_UNAUTHENTICATED = (
-    r"(?ai)\bAuthentication failed|could not read (?:Username|Password)"
-    r"|Permission denied \(publickey|\bAccess denied for user|\bUnauthorized"
-    r"|\b40[13]\b[^\n]{0,40}\bForbidden|(?-i:(?<!file\.)\bAccessDenied|\bNOAUTH\b)"
-    r"|\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth[a-z]*|api"
-    r"|bearer|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b"
-    r"|\bUnable to locate credentials|\bnot logged in"
-)
+_UNAUTHENTICATED = r"""(?xai)
+    \bAuthentication\ failed|could\ not\ read\ (?:Username|Password)
+    |Permission\ denied\ \(publickey|\bAccess\ denied\ for\ user|\bUnauthorized
+    |\b40[13]\b[^\n]{0,40}\bForbidden|(?-i:(?<!file\.)\bAccessDenied|\bNOAUTH\b)
+    |\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth[a-z]*|api
+    |bearer|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b
+    |\bUnable\ to\ locate\ credentials|\bnot\ logged\ in
+    """
 # Colours that are forced where no terminal is, by any program's variable.
-_FORCED_COLOUR = (
-    r"(?i)(?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?"
-    r"(?:(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)"
-    r"|(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))"
-)
+_FORCED_COLOUR = r"""(?xi)
+    (?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?
+    (?:(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)
+    |(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))
+    """
 # A helper that answers git by itself, and opens no dialog.
 _OWN_ASKPASS = (
     r"(?s)GIT_ASKPASS=(?!(?:.*/)?(?:[^/]*ssh-askpass[^/]*|ksshaskpass|git-gui--askpass)\Z).+"
 )
 # What a frozen program's loader sets for itself, and where it keeps what was set before:
 # pyinstaller.org, "LD_LIBRARY_PATH / LIBPATH considerations".
-_OF_FROZEN = (
-    r"\A(?:(LD_LIBRARY_PATH|DYLD_\w+|LIBPATH)_ORIG"
-    r"|LD_LIBRARY_PATH|DYLD_\w+|LIBPATH|_PYI_\w+|_MEIPASS2)\Z"
-)
+_OF_FROZEN = r"""(?x)
+    \A(?:(LD_LIBRARY_PATH|DYLD_\w+|LIBPATH)_ORIG
+    |LD_LIBRARY_PATH|DYLD_\w+|LIBPATH|_PYI_\w+|_MEIPASS2)\Z
+    """
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -3843,10 +3855,10 @@ def tool_env(
 # $'...', where \E is ESC; older versions write \1 before a \1 and a \177. Arrays and variables
 # without a value are in no environment. No line within a value looks like this, because bash masks
 # the quotes there.
-_EXPORTED = (
-    rb"(?ms)^\w+ (?:-\w+ )?([^\s=]+)="
-    rb"""(?:"([^"\\]*(?:\\.[^"\\]*)*)"|\$'([^'\\]*(?:\\.[^'\\]*)*)')$"""
-)
+_EXPORTED = rb"""(?xms)
+    ^\w+\ (?:-\w+\ )?([^\s=]+)=
+    (?:"([^"\\]*(?:\\.[^"\\]*)*)"|\$'([^'\\]*(?:\\.[^'\\]*)*)')$
+    """
 
 
 def _unquoted(line: re.Match[bytes]) -> bytes:
@@ -5011,12 +5023,12 @@ def check_state_folder(given: AnyPath) -> str:
 
 # In the words of a prefix: another shell as the last program, bash with an option and no bash
 # behind it, or no program at all. A word that begins with `-` is no program.
-_NO_BASH = (
-    r"(?s)(?:^|\s)(?:(?:[^-\s]\S*)?/)?"
-    r"(?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*"
-    r"|bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$"
-    r"|^(?:\s*-\S*)*\s*$"
-)
+_NO_BASH = r"""(?xs)
+    (?:^|\s)(?:(?:[^-\s]\S*)?/)?
+    (?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*
+    |bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$
+    |^(?:\s*-\S*)*\s*$
+    """
 
 
 def check_shell(given: str | Sequence[str]) -> list[bytes]:

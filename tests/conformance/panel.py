@@ -153,7 +153,7 @@ BROKEN = {
         ("SECRET_RULES", "[\\w-]{20}|npm_", "[\\w-]{20}|nqm_"),
         ("SECRET_RULES", "office(?:365)?", "office365"),
         ("SECRET_RULES", "[^\\s;]{4}", "[^\\s\\xa0;]{4}"),  # a no-break space is a blank
-        ("SECRET_RULES", 'r"(?a)://', 'r"://'),
+        ("SECRET_RULES", '(?xa) ://', '(?x) ://'),
     ],
     "004.4": [
         (
@@ -278,7 +278,7 @@ BROKEN = {
         ("_FORCED_COLOUR", "FORCE_COLOU?RS?|CLICOLOR_FORCE", "FORCE_COLOU?RS?|CLICOLOR"),
     ],
     "014.10": [
-        ("_UNAUTHENTICATED", "|\\bnot logged in", "|\\bdenied"),
+        ("_UNAUTHENTICATED", "|\\bnot\\ logged\\ in", "|\\bdenied"),
         (
             "withheld_notes",
             "re.search(_UNAUTHENTICATED, output)",
