@@ -292,7 +292,7 @@ NOTE_LEFT_OUT = "too large to carry over to the next command: {names}"
 NOTE_NOT_KEPT = "this command's working directory and exported variables were not kept"
 NOTE_DROPPED = (
     "with what the last command had exported no shell starts: "
-    "this command started in the directory and with the variables from before it"
+    "the next command starts in the directory and with the variables from before it"
 )
 NOTE_UNLOCKED = (
     "files cannot be locked in the folder of the job: "
@@ -2328,7 +2328,7 @@ OnEnd = Callable[["Job"], object]  # takes a job that has ended
 OnCall = Callable[[object, "Result"], object]  # takes what was sent, and the answer
 
 
-def rejected(error: str, reason: str) -> Outcome:
+def reject(error: str, reason: str) -> Outcome:
     """The answer to a request that was not admitted: a stable id, and a sentence for the model."""
     return Outcome("rejected", error=error, reason=reason)
 
@@ -2443,11 +2443,11 @@ _MOVES_NOTHING = r"""(?x)
 _SHOWS_NOTHING = r"[\x01-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
 # All branches begin with one set of characters, so that `re` passes over plain text five times as
 # fast.
-_MOVE = (
-    r"([\x08\n\r\x1b](?:(?<=\r)\r*|(?<=\x08)\x08*"
-    r"|(?<=\x1b)\[([0-9]{0,9})[^A-GJK]*[A-GJK]"
-    r"|(?<=\n)(?:[^\x08\r\x1b]*\n)?))"  # a newline takes the plain lines behind it along
-)
+_MOVE = r"""(?x)
+    ([\x08\n\r\x1b](?:(?<=\r)\r*|(?<=\x08)\x08*
+    |(?<=\x1b)\[([0-9]{0,9})[^A-GJK]*[A-GJK]
+    |(?<=\n)(?:[^\x08\r\x1b]*\n)?))  # a newline takes the plain lines behind it along
+    """
 
 
 def _only_moves(text: str) -> str:
@@ -2588,9 +2588,8 @@ def first_bytes(text: str, most: int) -> str:
 
 
 def last_bytes(text: str, most: int) -> str:
-    """The longest end of `text`, cut between characters, of at most `most` bytes in UTF-8."""
-    data = text.encode()
-    return data[max(0, len(data) - most) :].decode("utf-8", "ignore")
+    """... the longest end. `most` is above 0."""
+    return text.encode()[-most:].decode("utf-8", "ignore")
 
 
 def mark_skipped(skipped: int, text: str) -> str:
@@ -2608,7 +2607,7 @@ def join_names(names: Iterable[object]) -> str:
     return ", ".join('"%s"' % shorten(name) for name in names)
 
 
-def is_whole(stream: Captured) -> bool:
+def is_complete(stream: Captured) -> bool:
     """True if all of the stream was kept."""
     return stream.total_bytes == len(stream.head) + len(stream.tail)
 
@@ -2616,7 +2615,7 @@ def is_whole(stream: Captured) -> bool:
 def two_ends(stream: Captured, profile: Profile) -> tuple[str, str]:
     """The cleaned text of both ends of a stream, without the halves of the characters that the gap
     splits; twice the whole text if all of the stream was kept."""
-    if is_whole(stream):
+    if is_complete(stream):
         text = profile.cleaning(decode(stream.head + stream.tail))
         return text, text
     head, _ = codecs.utf_8_decode(stream.head, "replace")  # without an unfinished character
@@ -2629,7 +2628,7 @@ def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     ends around the word [snip]. Upholds REQ-BASH-001.3 and 001.4."""
     head, tail = two_ends(stream, profile)
     got = stream.total_bytes
-    if is_whole(stream):
+    if is_complete(stream):
         got = max(got, len(head.encode()))  # U+FFFD takes three bytes
         if got <= profile.max_output_bytes:
             return Fitted(head, got, False)
@@ -2637,10 +2636,10 @@ def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     return Fitted(head + SNIP + tail, got, True)
 
 
-_UNFINISHED = (
-    rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?)?"
-    rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
-)
+_UNFINISHED = rb"""(?x)
+    (?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?)?
+    |[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z
+    """
 
 
 def without_unfinished(stream: Captured) -> Captured:
@@ -2659,7 +2658,7 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     """The last whole lines within `max_output_lines` and `max_output_bytes`; of a last line that is
     longer than that its end. The newline at the end is not shown and begins no line. `details`
     says how much there was, and how much of it is shown. Upholds REQ-BASH-021.3."""
-    whole = is_whole(stream)
+    whole = is_complete(stream)
     _, text = two_ends(stream, profile)
     lines = text.split("\n")
     if lines[-1] == "":
@@ -2668,29 +2667,24 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     partial = not whole and len(lines) == 1
     if not whole and not partial:
         del lines[:1]  # its beginning is gone
-    limit = None if whole else "bytes"
-    count, size = 0, -1
-    for line in reversed(lines):
-        size += len(line.encode()) + 1
-        if count == profile.max_output_lines or size > profile.max_output_bytes:
-            limit = "lines" if count == profile.max_output_lines else "bytes"
-            break
-        count += 1
-    text = "\n".join(lines[len(lines) - count :])
-    if lines and not count:
-        partial = True
-        text = last_bytes(lines[-1], profile.max_output_bytes)
-    cut = limit is not None
+    shown = lines[-profile.max_output_lines :]
+    limit = "lines" if len(shown) < len(lines) else None if whole else "bytes"
+    text, most = "\n".join(shown), profile.max_output_bytes
+    if len(text.encode()) > most:
+        limit = "bytes"
+        _, newline, rest = last_bytes(text, most + 1).partition("\n")
+        partial = not newline
+        text = last_bytes(text, most) if partial else rest
     details = {
         "total_lines": total_lines,
         "total_bytes": stream.total_bytes,
-        "output_lines": max(count, int(partial)),
+        "output_lines": text.count("\n") + bool(lines),
         "output_bytes": len(text.encode()),
-        "truncated": cut,
+        "truncated": limit is not None,
         "limit": limit,
         "last_line_partial": partial,
     }
-    return Fitted(text, stream.total_bytes, cut, details)
+    return Fitted(text, stream.total_bytes, limit is not None, details)
 
 
 def no_details(outcome: Outcome) -> Fields:
@@ -2705,7 +2699,7 @@ def keep_head(stream: Captured, profile: Profile) -> Fitted:
     kept, mark = first_bytes(text, profile.max_output_bytes), HEAD_BYTES_CUT
     if "max_output_chars" in profile.truncation.limits:
         kept, mark = text[: profile.max_output_chars], HEAD_CHARS_CUT
-    cut = kept != text or not is_whole(stream)
+    cut = kept != text or not is_complete(stream)
     return Fitted(kept + mark if cut else kept, stream.total_bytes, cut)
 
 
@@ -2980,7 +2974,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         text = with_newline(text) + NO_OUTPUT + "\n"
     failed = outcome.status not in ("exited", "running")
     streams = [
-        stream.head + stream.tail if is_whole(stream) else None for stream in outcome.raw
+        stream.head + stream.tail if is_complete(stream) else None for stream in outcome.raw
     ]
     stdout_bytes, stderr_bytes, *_ = *streams, *2 * [b"" if streams else None]
     return Result(
@@ -3043,15 +3037,15 @@ LIMITS_ON_OUTPUT = (
 )
 
 
-def _is_number(value: object, least: float, most: float) -> bool:
+def is_number_in(value: object, least: float, most: float) -> bool:
     """True for a number within the bounds; a boolean is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return least <= value <= most
 
 
-def _is_whole(value: object, least: int, most: int) -> bool:
-    return isinstance(value, int) and _is_number(value, least, most)
+def is_integer_in(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and is_number_in(value, least, most)
 
 
 def require(right: object, name: str, wanted: str, value: object) -> None:
@@ -3062,7 +3056,7 @@ def require(right: object, name: str, wanted: str, value: object) -> None:
 
 def check_seconds(name: str, value: object, above_0: bool = False) -> None:
     """Raises ValueError for what is no number of seconds that a command can be given."""
-    right = _is_number(value, 0, LONGEST_S) and not (above_0 and value == 0)
+    right = is_number_in(value, 0, LONGEST_S) and not (above_0 and value == 0)
     least = "above 0 and" if above_0 else "from 0"
     require(right, name, "seconds %s up to %d" % (least, LONGEST_S), value)
 
@@ -3072,7 +3066,7 @@ def check_function(name: str, value: object) -> None:
     require(value is None or callable(value), name, "a function", value)
 
 
-def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
+def check_strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
     for an empty one."""
     if isinstance(value, Iterable) and not isinstance(value, str):
@@ -3190,7 +3184,7 @@ class Profile:
     def _check_limit(self, name: str) -> None:
         used, value = self.truncation.limits, getattr(self, name)
         if name in used:
-            right = _is_whole(value, 1, sys.maxsize)
+            right = is_integer_in(value, 1, sys.maxsize)
             require(right, name, "a whole number from 1 up", value)
         elif value != getattr(Profile, name):
             raise ValueError(
@@ -3313,21 +3307,19 @@ def carrying(profile: Profile) -> Profile:
     )
 
 
-def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profile:
+def choose_profile(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profile:
     """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
-    if isinstance(profile, str):
-        require(
-            profile in PROFILES, "profile", "a row or one of " + join_names(PROFILES), profile
-        )
-        profile = PROFILES[profile]
-    require(isinstance(profile, Profile), "profile", "a row of PROFILES or its name", profile)
+    row = PROFILES.get(profile) if isinstance(profile, str) else profile
+    wanted = "a row or one of " + join_names(PROFILES)
+    require(isinstance(row, Profile), "profile", wanted, profile)
+    assert row is not None
     require(isinstance(carry, bool), "carry", "True or False", carry)
     if carry:
-        profile = carrying(profile)
+        row = carrying(row)
     if timeout_s is None:
-        return profile
+        return row
     check_seconds("timeout_s", timeout_s, above_0=True)
-    return replace(profile, timeouts_s={**profile.timeouts_s, "default": timeout_s})
+    return replace(row, timeouts_s={**row.timeouts_s, "default": timeout_s})
 
 
 # ---- 6 Decisions -------------------------------------------------------------------------------
@@ -3335,7 +3327,7 @@ def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profil
 # record of a job says: functions of values.
 
 
-def _mode(name: str, limit_s: float) -> str:
+def describe_mode(name: str, limit_s: float) -> str:
     """A mode as the schema describes it: `default (30s timeout)`."""
     if name == "background":
         return "background (detached)"
@@ -3344,14 +3336,13 @@ def _mode(name: str, limit_s: float) -> str:
     return "%s (%s timeout)" % (name, limit)
 
 
-def _modes_of(text: str) -> set[str]:
-    return set(re.findall('mode="([a-z]+)"', text))
+_MODE = 'mode="([a-z]+)"'  # as a description names one
 
 
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
     Upholds REQ-BASH-006.1, 006.2, 006.3, 006.7, 006.8, 006.9, 006.11, 006.12, 006.14 and 028.9."""
-    modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
+    modes = ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
     for name, schema in profile.parameters.items():
@@ -3368,7 +3359,8 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     text = profile.description
     # Of modes that the row lacks, or that a host has taken out, nothing is said.
     there = set(profile.timeouts_s if "mode" in properties else ())
-    text = "\n\n".join(part for part in text.split("\n\n") if _modes_of(part) <= there)
+    parts = text.split("\n\n")
+    text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= there)
     told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
     if style == "anthropic":
         return {**told, "input_schema": arguments}
@@ -3432,8 +3424,8 @@ def _is_integer(value: object) -> bool:
     return value.is_integer() if isinstance(value, float) else _type_name(value) == "integer"
 
 
-def _wrong(reason: str) -> Outcome:
-    return rejected("invalid_arguments", "invalid arguments: " + reason)
+def refuse(reason: str) -> Outcome:
+    return reject("invalid_arguments", "invalid arguments: " + reason)
 
 
 def parse_command(
@@ -3441,21 +3433,21 @@ def parse_command(
 ) -> Request | Outcome:
     """A command that was asked for, as a request; or why not. Upholds REQ-BASH-012.3 and 021.10."""
     if not isinstance(command, str):
-        return _wrong('"command" must be a string, got %s' % _type_name(command))
+        return refuse('"command" must be a string, got %s' % _type_name(command))
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
         got = '"%s"' % shorten(mode) if isinstance(mode, str) else _type_name(mode)
-        return _wrong(
+        return refuse(
             '"mode" must be one of %s, got %s' % (join_names(profile.timeouts_s), got)
         )
     if "\0" in command:
-        return _wrong(
+        return refuse(
             '"command" holds a NUL character (at index %d), which no shell can take'
             % command.index("\0")
         )
     return Request(command, mode, timeout_s)
 
 
-def _meant(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
+def interpret(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
     """The value, or the one that a near miss means; None where it means "not given". A command is
     never changed, and a restart is asked for by a true boolean alone. Upholds REQ-BASH-006.13."""
     kind = schema.get("type")
@@ -3470,12 +3462,12 @@ def _meant(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
     return None if no_process else value
 
 
-def _given(arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    meant = {key: _meant(key, value, known[key]) for key, value in arguments.items()}
+def keep_given(arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    meant = {key: interpret(key, value, known[key]) for key, value in arguments.items()}
     return {key: value for key, value in meant.items() if value is not None}
 
 
-def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
+def find_fault(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
     wanted = schema.get("type", _type_name(value))
     right = _is_integer(value) if wanted == "integer" else _type_name(value) == wanted
@@ -3489,7 +3481,7 @@ def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     return '"%s" must be %s milliseconds, got %s' % (key, bounds, got)
 
 
-def _schemas(profile: Profile) -> dict[str, Mapping[str, Any]]:
+def argument_schemas(profile: Profile) -> dict[str, Mapping[str, Any]]:
     """The schemas of what a profile takes: its own arguments, and three that models know from
     another tool, though no definition names them. Upholds REQ-BASH-006.10."""
     longest_s = max(s for mode, s in profile.timeouts_s.items() if mode != "background")
@@ -3508,44 +3500,44 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         try:
             arguments = load_json(arguments)
         except ValueError as problem:
-            return _wrong("not a JSON object (%s)" % shorten(problem))
+            return refuse("not a JSON object (%s)" % shorten(problem))
     if not isinstance(arguments, Mapping):
-        return _wrong(
+        return refuse(
             'expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments)
         )
-    known = _schemas(profile)
+    known = argument_schemas(profile)
     unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
-        return _wrong("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
-    given = _given(arguments, known)
+        return refuse("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
+    given = keep_given(arguments, known)
     background = given.get("run_in_background")
     mode = "background" if background else given.get("mode", "default")
     if mode == "background":
         given.pop("timeout", None)
     for key, value in given.items():
-        if wrong := _wrong_argument(key, value, known[key]):
-            return _wrong(wrong)
+        if wrong := find_fault(key, value, known[key]):
+            return refuse(wrong)
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
     if len(verbs) > 1 and len(chosen) != 1:
         got = join_names(chosen) or "none"
-        return _wrong("exactly one of %s is required, got %s" % (join_names(verbs), got))
+        return refuse("exactly one of %s is required, got %s" % (join_names(verbs), got))
     if not chosen:
-        return _wrong('"command" is required: the shell command to execute, a string')
+        return refuse('"command" is required: the shell command to execute, a string')
     verb = chosen[0]
     if verb == "restart":
         return Restart()
     if verb != "command":
         if not -(2**31) < given[verb] < 2**31:
-            return _wrong('"%s" must be a process ID, got a number of another size' % verb)
+            return refuse('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
     if background and "mode" not in known:
-        return _wrong('"run_in_background" cannot be true here')
+        return refuse('"run_in_background" cannot be true here')
     if background and ("mode" in given or mode not in profile.timeouts_s):
-        return _wrong('"run_in_background" needs a mode "background", and no "mode" beside it')
+        return refuse('"run_in_background" needs a mode "background", and no "mode" beside it')
     # To a program a lone surrogate may stand for a byte that is no UTF-8 (PEP 383).
     if lone := re.search("[\ud800-\udfff]", given["command"]):
-        return _wrong(
+        return refuse(
             '"command" holds a lone surrogate (U+%04X at index %d), which is no text'
             % (ord(lone.group()), lone.start())
         )
@@ -3553,18 +3545,18 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     return parse_command(given["command"], mode, timeout_s, profile)
 
 
-def _refusal(request: Request, deny: Sequence[str], confirm: Confirm | None) -> Outcome | None:
+def judge_command(request: Request, terms: Terms) -> Outcome | None:
     """Why a tool will not run the request; None if it will. Raises TypeError where `confirm` gives
     no plain answer: the coroutine of an `async def` is true. Upholds REQ-BASH-018.1,
     018.2 and 018.3."""
-    for pattern in deny:
+    for pattern in terms.deny:
         if pattern in request.command:
-            return rejected("denied", DENIED.format(pattern=make_printable(pattern)))
-    answer: object = True if confirm is None else confirm(request.command)
+            return reject("denied", DENIED.format(pattern=make_printable(pattern)))
+    answer: object = terms.confirm is None or terms.confirm(request.command)
     if answer is True:
         return None
     if answer is False or answer is None:
-        return rejected("not_confirmed", NOT_CONFIRMED)
+        return reject("not_confirmed", NOT_CONFIRMED)
     if isinstance(answer, Coroutine):
         answer.close()  # else Python warns that it was never awaited
     raise TypeError("confirm must return True or False, got %s" % type(answer).__name__)
@@ -3581,35 +3573,37 @@ _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 SECRET_RULES = (
     (
         "value",
-        r"(?a)://[^\s/?#@:\[]*:"  # a URL with a password;
-        r'(?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@'  # host:80/a@b has none
-        r"|https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@"  # a token as the user
-        r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY"
-        r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)="  # $NAME is none
-        r"(?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})"
-        r"|(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)="  # of a JVM
-        r"(?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)"
-        r"|(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})"
-        r"|(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})"
-        r"|(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})"
-        r'|(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})'  # in JSON
-        r"|(?i:\b_(?:authToken|auth|password)=[^\s$]{8})"  # of npm
-        r"|^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\("  # of Go
-        r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"  # signed URLs
-        r"|hooks\.slack\.com/(?:services|workflows|triggers)/T"
-        r"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]"
-        r"|office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]"
-        r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}"  # known tokens
-        r"|gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}"
-        r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}"
-        r"|xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}"
-        r"|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}"
-        r"|dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}"
-        r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"
-        r"|(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}"
-        r"|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}"
-        r"|(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}"
-        r"|(?:bot)?[0-9]{8,10}:AA[\w-]{33})",
+        r"""(?xa)
+        ://[^\s/?#@:\[]*:  # a URL with a password;
+        (?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@  # host:80/a@b has none
+        |https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@  # a token as the user
+        |-----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY
+        |(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)=  # $NAME is none
+        (?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})
+        |(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)=  # of a JVM
+        (?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)
+        |(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})
+        |(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})
+        |(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})
+        |(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})  # in JSON
+        |(?i:\b_(?:authToken|auth|password)=[^\s$]{8})  # of npm
+        |^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\(  # of Go
+        |(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}  # signed URLs
+        |hooks\.slack\.com/(?:services|workflows|triggers)/T
+        |discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]
+        |office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]
+        |(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}  # known tokens
+        |gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}
+        |hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}
+        |xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}
+        |SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}
+        |dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}
+        |ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}
+        |(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}
+        |(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}
+        |(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}
+        |(?:bot)?[0-9]{8,10}:AA[\w-]{33})
+        """,
         True,
     ),
     # Bundler: a host's user:password.
@@ -3618,27 +3612,33 @@ SECRET_RULES = (
     # names of paths, all three; of git's settings; and of functions.
     (
         "pair",
-        r"\A[^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?"
-        r"|true|false|yes|no|on|off|enabled|disabled|none|null|auto|always|never|optional|required"
-        r"|basic|bearer|digest|negotiate|ntlm|oauth2|oidc|saml|kerberos|gssapi|ldap|pam|jwt"
-        r"|trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256)\Z"
-        r"|\A(?:PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS|GIT_CONFIG_KEY_[0-9]+"
-        r"|BASH_FUNC_[^=]+(?:%%|\(\)))=",
+        r"""(?x)
+        \A[^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?
+        |true|false|yes|no|on|off|enabled|disabled|none|null|auto|always|never|optional|required
+        |basic|bearer|digest|negotiate|ntlm|oauth2|oidc|saml|kerberos|gssapi|ldap|pam|jwt
+        |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256)\Z
+        |\A(?:PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS|GIT_CONFIG_KEY_[0-9]+
+        |BASH_FUNC_[^=]+(?:%%|\(\)))=
+        """,
         False,
     ),
     # A last word that says where a secret is, who made it or for how long, not what it is.
     (
         "words",
-        r"_(?:FILE|PATH|DIR|DIRECTORY|SOCK|NAME|URL|URI|ENDPOINT|ISSUER|PROVIDER|PREFIX|ARN|REGION"
-        r"|EXPIRES|EXPIRY|TTL|EXPIRES_IN)_\Z|\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z",
+        r"""(?x)
+        _(?:FILE|PATH|DIR|DIRECTORY|SOCK|NAME|URL|URI|ENDPOINT|ISSUER|PROVIDER|PREFIX|ARN|REGION
+        |EXPIRES|EXPIRY|TTL|EXPIRES_IN)_\Z|\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z
+        """,
         False,
     ),
     # Not a program that asks for a password, nor three other things.
     (
         "words",
-        r"_(?!(?:ASK|BY|COM|MULTI)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PASS|PWD|PW"
-        r"|SECRET|TOKEN|CREDENTIAL|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER|PRIVATE|PRIV|SECRET|SIGNING"
-        r"|SSH)KEY)S?_",
+        r"""(?x)
+        _(?!(?:ASK|BY|COM|MULTI)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PASS|PWD|PW
+        |SECRET|TOKEN|CREDENTIAL|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER|PRIVATE|PRIV|SECRET|SIGNING
+        |SSH)KEY)S?_
+        """,
         True,
     ),
     # A path, or a URL that holds no secret. No part of a path is as a key, and the path is not one
@@ -3646,15 +3646,19 @@ SECRET_RULES = (
     # keys of 24 characters one in two billion looks like that.
     (
         "value",
-        r"(?a)\A(?=.*[._~-]|(?:/[A-Z]?[a-z]*\d*)+\Z)[.~]?"
-        r"(?:/(?!(?=[^/]{21})(?=[^/]*\d)[^/]*[A-Z])[\w.-]*)+\Z"
-        r"|(?i:\Ahttps?://[^\s/?#@]+)(?:/(?!(?=[^/]{16})[^/]*\d)[^\s/?#]*)*\Z",
+        r"""(?xa)
+        \A(?=.*[._~-]|(?:/[A-Z]?[a-z]*\d*)+\Z)[.~]?
+        (?:/(?!(?=[^/]{21})(?=[^/]*\d)[^/]*[A-Z])[\w.-]*)+\Z
+        |(?i:\Ahttps?://[^\s/?#@]+)(?:/(?!(?=[^/]{16})[^/]*\d)[^\s/?#]*)*\Z
+        """,
         False,
     ),
     (
         "words",
-        r"(?s)_(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_"
-        r"|\A(?!.*_PUB(?:LIC)?_).*_KEYS?_",
+        r"""(?xs)
+        _(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_
+        |\A(?!.*_PUB(?:LIC)?_).*_KEYS?_
+        """,
         True,
     ),
 )
@@ -3668,30 +3672,30 @@ ENV_GROUPS = (
 _REMOTE_NAME = r"(?i)(?:PROXY|INDEX|INDEX_URL|REGISTRY)\Z"
 # What a program says that lacks a password or a token, or was refused for one. Bare words such as
 # `denied`, `token` or `401` are none: files, parsers and tests say them too.
-_UNAUTHENTICATED = (
-    r"(?ai)\bAuthentication failed|could not read (?:Username|Password)"
-    r"|Permission denied \(publickey|\bAccess denied for user|\bUnauthorized"
-    r"|\b40[13]\b[^\n]{0,40}\bForbidden|(?-i:(?<!file\.)\bAccessDenied|\bNOAUTH\b)"
-    r"|\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth[a-z]*|api"
-    r"|bearer|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b"
-    r"|\bUnable to locate credentials|\bnot logged in"
-)
+_UNAUTHENTICATED = r"""(?xai)
+    \bAuthentication\ failed|could\ not\ read\ (?:Username|Password)
+    |Permission\ denied\ \(publickey|\bAccess\ denied\ for\ user|\bUnauthorized
+    |\b40[13]\b[^\n]{0,40}\bForbidden|(?-i:(?<!file\.)\bAccessDenied|\bNOAUTH\b)
+    |\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth[a-z]*|api
+    |bearer|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b
+    |\bUnable\ to\ locate\ credentials|\bnot\ logged\ in
+    """
 # Colours that are forced where no terminal is, by any program's variable.
-_FORCED_COLOUR = (
-    r"(?i)(?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?"
-    r"(?:(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)"
-    r"|(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))"
-)
+_FORCED_COLOUR = r"""(?xi)
+    (?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?
+    (?:(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)
+    |(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))
+    """
 # A helper that answers git by itself, and opens no dialog.
 _OWN_ASKPASS = (
     r"(?s)GIT_ASKPASS=(?!(?:.*/)?(?:[^/]*ssh-askpass[^/]*|ksshaskpass|git-gui--askpass)\Z).+"
 )
 # What a frozen program's loader sets for itself, and where it keeps what was set before:
 # pyinstaller.org, "LD_LIBRARY_PATH / LIBPATH considerations".
-_OF_FROZEN = (
-    r"\A(?:(LD_LIBRARY_PATH|DYLD_\w+|LIBPATH)_ORIG"
-    r"|LD_LIBRARY_PATH|DYLD_\w+|LIBPATH|_PYI_\w+|_MEIPASS2)\Z"
-)
+_OF_FROZEN = r"""(?x)
+    \A(?:(LD_LIBRARY_PATH|DYLD_\w+|LIBPATH)_ORIG
+    |LD_LIBRARY_PATH|DYLD_\w+|LIBPATH|_PYI_\w+|_MEIPASS2)\Z
+    """
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -3712,9 +3716,11 @@ def looks_secret(name: str, value: str) -> bool:
     return False
 
 
-def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a frozen program as it was before its loader changed it. Upholds
+def own_environment(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment; that of a frozen program as it was before its loader changed it. Upholds
     REQ-BASH-014.12."""
+    if not hasattr(sys, "frozen"):
+        return environ
     env = {re.sub(_OF_FROZEN, r"\1", name): value for name, value in environ.items()}
     env.pop("", None)
     return env
@@ -3821,10 +3827,10 @@ def tool_env(
 # $'...', where \E is ESC; older versions write \1 before a \1 and a \177. Arrays and variables
 # without a value are in no environment. No line within a value looks like this, because bash masks
 # the quotes there.
-_EXPORTED = (
-    rb"(?ms)^\w+ (?:-\w+ )?([^\s=]+)="
-    rb"""(?:"([^"\\]*(?:\\.[^"\\]*)*)"|\$'([^'\\]*(?:\\.[^'\\]*)*)')$"""
-)
+_EXPORTED = rb"""(?xms)
+    ^\w+\ (?:-\w+\ )?([^\s=]+)=
+    (?:"([^"\\]*(?:\\.[^"\\]*)*)"|\$'([^'\\]*(?:\\.[^'\\]*)*)')$
+    """
 
 
 def _unquoted(line: re.Match[bytes]) -> bytes:
@@ -3870,8 +3876,13 @@ class Terms(NamedTuple):
     first: Start  # of the first command, and of each one where nothing is carried over
     shell: Sequence[bytes]
     folder: str  # of output files and records
+    lists_folder: bool  # else only the jobs that this tool has started
     carries: bool
     ephemeral: bool
+    deny: Sequence[str]
+    confirm: Confirm | None
+    max_jobs: int
+    on_job_end: OnEnd | None
 
 
 def encode_env(env: Mapping[str, str]) -> dict[bytes, bytes]:
@@ -3887,7 +3898,6 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     env = start.env  # the same object from call to call: it is sent once
     if own or default:
         env = {**default, **env, **own}
-    is_plain = not default and not has_cwd and not own
     return Plan(
         text=request.command.encode("utf-8", "surrogateescape"),
         shell=terms.shell,
@@ -3896,7 +3906,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         cwd=fsencode(request.cwd or start.cwd),
         cwd_required=has_cwd,
         env=env,
-        carries=terms.carries and is_plain,
+        carries=terms.carries and env is start.env and not has_cwd,
         **plan_waits(profile, request),
         streams=profile.streams.value,
         background=request.mode == "background",
@@ -3941,7 +3951,6 @@ class Carry:
 
     def __init__(self, first: Start) -> None:
         self._first = first
-        self._dropped: list[str] = []  # the note on a start that was dropped, until it is told
         self._was_kept = True  # what the last command ended with was taken over
         self.restart()
 
@@ -3962,11 +3971,11 @@ class Carry:
             is_faulty = answer.duration_s or answer.reason == TOO_LARGE
             if is_faulty and start is starts[1] is not self._first:
                 starts[:] = self._first, starts[0]
-                self._dropped = [NOTE_DROPPED]
+                return [NOTE_DROPPED]
             return []
         if not answer.duration_s:  # nothing was run
             return []
-        notes, self._dropped = self._dropped, []
+        notes = []
         taken = next_start(answer.carried, self._first.env, most)
         if taken is None:
             notes += [NOTE_NOT_KEPT] * self._was_kept
@@ -4886,7 +4895,7 @@ def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
     if timeout_s is None:
         return inf
-    right = _is_number(timeout_s, -inf, inf)
+    right = is_number_in(timeout_s, -inf, inf)
     require(right, "timeout_s", "a number of seconds, or None", timeout_s)
     return monotonic() + timeout_s
 
@@ -4907,7 +4916,7 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 # answer is written.
 
 
-def _directory(cwd: AnyPath | None) -> str:
+def check_directory(cwd: AnyPath | None) -> str:
     """The directory of a tool, absolute. One that is given must be there: a typing error is to
     be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
     try:
@@ -4916,7 +4925,7 @@ def _directory(cwd: AnyPath | None) -> str:
         base = "/nonexistent"
     if cwd is None:
         return base
-    path = _path("cwd", cwd, base)
+    path = absolute_path("cwd", cwd, base)
     try:
         os.stat(path + "/")  # ENOTDIR where it is a file
     except OSError as problem:
@@ -4926,44 +4935,41 @@ def _directory(cwd: AnyPath | None) -> str:
     return path
 
 
-def _path(what: str, path: AnyPath, base: str = "") -> str:
+def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
     """An absolute path, which is not looked at: its file system may not answer."""
     right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
     require(right, what, "a path", path)
     return os.path.abspath(os.path.join(base, path))
 
 
-def _state_folder(given: AnyPath) -> str:
+def check_state_folder(given: AnyPath) -> str:
     """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
     folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
-    path = _path("state_dir", given)
-    code = errno.EPERM
-    if not (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")):
-        try:
-            os.stat(path + "/")
-            return path
-        except OSError as problem:
-            code = problem.errno or 0
-    if code not in (errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG):
-        return path
-    raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
+    path = absolute_path("state_dir", given)
+    try:
+        os.stat(path + "/")
+    except OSError as problem:
+        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
+            wanted = "state_dir takes a folder (%s)" % problem.strerror
+            raise OSError(problem.errno, wanted, path) from None
+    return path
 
 
 # In the words of a prefix: another shell as the last program, bash with an option and no bash
 # behind it, or no program at all. A word that begins with `-` is no program.
-_NO_BASH = (
-    r"(?s)(?:^|\s)(?:(?:[^-\s]\S*)?/)?"
-    r"(?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*"
-    r"|bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$"
-    r"|^(?:\s*-\S*)*\s*$"
-)
+_NO_BASH = r"""(?xs)
+    (?:^|\s)(?:(?:[^-\s]\S*)?/)?
+    (?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*
+    |bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$
+    |^(?:\s*-\S*)*\s*$
+    """
 
 
-def _shell(given: str | Sequence[str]) -> list[bytes]:
+def check_shell(given: str | Sequence[str]) -> list[bytes]:
     """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
     shell has other options, and bash takes no options behind those of its own. Any other program
     may start bash. Upholds REQ-BASH-026.12."""
-    words = _strings(given, "shell")
+    words = check_strings(given, "shell")
     wanted = (
         "words that end in bash or in a program that starts it, without options behind bash"
     )
@@ -4971,7 +4977,7 @@ def _shell(given: str | Sequence[str]) -> list[bytes]:
     return list(map(os.fsencode, words))
 
 
-def _job_names(jobs: Iterable[Job]) -> str:
+def name_jobs(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quote(job.command)) for job in jobs)
 
 
@@ -4997,13 +5003,8 @@ class JobTable:
     yet to be told. No lock, which a fork of the host or a signal handler could meet held: each
     step is one operation on a dict."""
 
-    def __init__(
-        self, profile: Profile, folder: str, lists_folder: bool, most: int, on_end: OnEnd | None
-    ) -> None:
-        require(_is_whole(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most)
-        self._profile, self._folder, self._most = profile, folder, most
-        self._lists_folder = lists_folder  # else only the jobs that this tool has started
-        self.on_end = on_end
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
         self._starting: list[Exchange] = []  # background commands that are not jobs yet
         # By number: those that this tool has started, or was asked about.
         self._known: dict[int | None, Job] = {}
@@ -5024,12 +5025,13 @@ class JobTable:
         self._starting.append(exchange)
         live = self.live()
         count = len(live) + self._starting.index(exchange)
-        if count < self._most:
+        most = self._terms.max_jobs
+        if count < most:
             return None
         self.give_back_place(exchange)
-        names = _job_names(live[:MAX_JOBS]) or "none has a number yet"
-        reason = TOO_MANY_JOBS.format(count=count, most=self._most, named=names)
-        return rejected("too_many_jobs", reason)
+        names = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
+        reason = TOO_MANY_JOBS.format(count=count, most=most, named=names)
+        return reject("too_many_jobs", reason)
 
     def give_back_place(self, exchange: Exchange) -> None:
         """The job has started, or will not."""
@@ -5039,20 +5041,19 @@ class JobTable:
         """Takes in the job of an answer, if it is about one."""
         if not outcome.supervisor:
             return None
-        job = Job(outcome.path or "", self._profile.grace_s, outcome._replace(raw=()))
+        grace_s = self._terms.profile.grace_s
+        job = Job(outcome.path or "", grace_s, outcome._replace(raw=()))
         shown_bytes = sum(without_unfinished(stream).total_bytes for stream in outcome.raw)
         job._shown_bytes = min(shown_bytes, FILE_CAP_BYTES)  # the file has no more
-        if outcome.status != "running":
-            self._known[job.pid] = job
+        self._known[job.pid] = job
         return job
 
     def start_monitor(self, job: Job, exchange: Exchange) -> None:
         """Starts the monitor thread of a job, whose end is to be told."""
-        self._known[job.pid] = self._untold[job.pid] = job
+        self._untold[job.pid] = job
         job._monitor_pid = os.getpid()
-        if not exchange.start_monitor(
-            partial(job._monitor, exchange, self.on_end, self._recent)
-        ):
+        monitor = partial(job._monitor, exchange, self._terms.on_job_end, self._recent)
+        if not exchange.start_monitor(monitor):
             job._monitor_pid = 0
 
     def drop(self, job: Job | None) -> None:
@@ -5064,17 +5065,15 @@ class JobTable:
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first. Upholds
         REQ-BASH-003.11."""
-        own = {job.output_file: job for job in list(self._known.values())}
-        paths = {
-            path for path, job in own.items() if not self._lists_folder or not job._has_ended()
-        }
-        if self._lists_folder:
+        known = {job.output_file: job for job in list(self._known.values())}
+        profile, paths = self._terms.profile, set(known)
+        if self._terms.lists_folder:
             with suppress(OSError):
-                paths |= own_outputs(self._folder, self._profile.file_prefix)
+                paths |= own_outputs(self._terms.folder, profile.file_prefix)
         jobs = []
         for path in paths:
             with suppress(OSError):  # no job, removed to make room, damaged, or another user's
-                jobs.append(own.get(path) or Job(path, self._profile.grace_s))
+                jobs.append(known.get(path) or Job(path, profile.grace_s))
         return sorted(jobs, key=lambda job: job.created)
 
     def get(self, pid: int | None) -> Job:
@@ -5087,7 +5086,7 @@ class JobTable:
                     known = self._known[pid] = job
         if known is None:
             running = [job for job in self.all() if job.status == "running"]
-            named = _job_names(running[-MAX_JOBS:]) or "none"
+            named = name_jobs(running[-MAX_JOBS:]) or "none"
             raise LookupError(NO_SUCH_JOB.format(pid=pid, named=named))
         return known
 
@@ -5097,9 +5096,9 @@ class JobTable:
         try:
             known = self.get(inquiry.pid)
         except LookupError as problem:
-            return rejected("no_such_job", str(problem)), None, False
+            return reject("no_such_job", str(problem)), None, False
         is_gone = not inquiry.kill or known._end(cancel)
-        outcome = known._tell(self._profile)
+        outcome = known._tell(self._terms.profile)
         is_gone = is_gone or outcome.status == "lost"
         if not is_gone:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
@@ -5117,16 +5116,9 @@ class JobTable:
 class Session:
     """How a tool answers its calls, and what is remembered from one to the next."""
 
-    def __init__(
-        self,
-        terms: Terms,
-        deny: Sequence[str],
-        confirm: Confirm | None,
-        jobs: JobTable,
-        withheld: dict[str, str],
-    ) -> None:
+    def __init__(self, terms: Terms, withheld: dict[str, str]) -> None:
         self.terms = terms
-        self._deny, self._confirm, self._jobs = deny, confirm, jobs
+        self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
         # Notes that no answer has told yet: on withheld names, each with why, and others.
         self._untold, self._unlocked, self._hints = withheld, [NOTE_UNLOCKED], [NOTE_SILENT]
@@ -5137,13 +5129,13 @@ class Session:
     ) -> Result:
         """Does what was asked for."""
         if isinstance(request, Inquiry):
-            outcome, job, is_gone = self._jobs.inquire(request, cancel)
+            outcome, job, is_gone = self.jobs.inquire(request, cancel)
             # The question was answered, whatever the answer is.
             return replace(self._finish(outcome, cancel, job), is_error=not is_gone)
         if isinstance(request, Outcome):
             outcome = request
         elif self.closing.count:
-            outcome = rejected("closed", "this tool is closed")
+            outcome = reject("closed", "this tool is closed")
         elif isinstance(request, Restart):  # REQ-BASH-028.8
             self._carry.restart()
             told = Fitted(RESTARTED, len(RESTARTED), False)
@@ -5164,7 +5156,7 @@ class Session:
         027.6."""
         if cancel._withdrawn:
             return present(outcome, self.terms.profile)
-        notes = self._jobs.take_end_notes(job if outcome.status != "running" else None)
+        notes = self.jobs.take_end_notes(job if outcome.status != "running" else None)
         notes += outcome.notes
         if outcome.status != "rejected":
             notes += withheld_notes(self._untold, passed, outcome)
@@ -5184,14 +5176,14 @@ class Session:
         Upholds REQ-BASH-003.1, 015.2, 028.5 and 028.6."""
         for exchange in list(self.closing._exchanges):
             exchange.release()
-        refusal = _refusal(request, self._deny, self._confirm)
+        refusal = judge_command(request, self.terms)
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
         exchange = Exchange(plan, self.closing, cancel)
-        job = None
+        job, is_answered = None, False
         if plan.background and refusal is None:
-            refusal = self._jobs.take_place(exchange)
+            refusal = self.jobs.take_place(exchange)
         if refusal is not None:
             return self._finish(refusal, cancel)
         try:
@@ -5203,26 +5195,23 @@ class Session:
             if plan.carries or (answer.error == "spawn_failed" and not request.env):
                 most = os.sysconf("SC_ARG_MAX")
                 notes += self._carry.take_over(answer, start, starts, most)
-            job = self._jobs.add(answer)
+            job = self.jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
             outcome = fit_streams(answer, self.terms.profile)
-            if cancel._withdrawn:  # nobody knows of the file, nor of the job
-                exchange.abandon()
-                self._jobs.drop(job)
-                job, outcome = None, outcome._replace(path=None)
-                if outcome.status == "running":
-                    outcome = Outcome("cancelled")
+            if cancel._withdrawn:
+                outcome = outcome._replace(status="cancelled", exit_code=None, path=None)
+                return self._finish(outcome, cancel)
             result = self._finish(outcome, cancel, job, request.env or ())
             if job is not None and outcome.status == "running":
-                self._jobs.start_monitor(job, exchange)
+                self.jobs.start_monitor(job, exchange)
+            is_answered = True
             return result
-        except BaseException:
-            exchange.abandon()
-            self._jobs.drop(job)
-            raise
         finally:
+            if not is_answered:  # nobody knows of the file, nor of the job
+                exchange.abandon()
+                self.jobs.drop(job)
             if plan.background:
-                self._jobs.give_back_place(exchange)
+                self.jobs.give_back_place(exchange)
 
 
 class BashTool(Live):
@@ -5285,27 +5274,36 @@ class BashTool(Live):
         ephemeral: bool = False,
         base_env: Mapping[str, str] | None = None,
     ) -> None:
-        row = _row(profile, timeout_s, carry)
-        keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
-        words = _shell(shell)
-        own = dict(os.environ)
-        if hasattr(sys, "frozen"):
-            own = own_environment(own)
+        row = choose_profile(profile, timeout_s, carry)
+        keep, drop = check_strings(keep_env, "keep_env"), check_strings(drop_env, "drop_env")
+        words = check_shell(shell)
+        own = own_environment(os.environ)
         passed, withheld = tool_env(own, base_env, env or {}, keep, drop, len(words) > 1)
         self.withheld = tuple(withheld)
-        refused = _strings(deny, "deny")
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
-        first = Start(os.fsencode(_directory(cwd)), encode_env(passed))
-        given = None if state_dir is None else _state_folder(state_dir)
-        folder = given or default_folder(row)
+        right = is_integer_in(max_jobs, 0, sys.maxsize)
+        require(right, "max_jobs", "a whole number from 0 up", max_jobs)
+        first = Start(os.fsencode(check_directory(cwd)), encode_env(passed))
+        given = None if state_dir is None else check_state_folder(state_dir)
         _engine.confinement = confinement()
         self._on_call = on_call
-        self._jobs = JobTable(row, folder, given is not None, max_jobs, on_job_end)
-        terms = Terms(row, first, words, folder, carry, ephemeral)
-        self._session = Session(terms, refused, confirm, self._jobs, withheld)
+        terms = Terms(
+            profile=row,
+            first=first,
+            shell=words,
+            folder=given or default_folder(row),
+            lists_folder=given is not None,
+            carries=carry,
+            ephemeral=ephemeral,
+            deny=check_strings(deny, "deny"),
+            confirm=confirm,
+            max_jobs=max_jobs,
+            on_job_end=on_job_end,
+        )
+        self._session = Session(terms, withheld)
 
     @property
     def cwd(self) -> str:
@@ -5409,12 +5407,12 @@ class BashTool(Live):
         """The jobs of this tool, ended ones included, the oldest first; with `state_dir` those
         of that folder: also of other tools and of earlier processes. Upholds
         REQ-BASH-003.11."""
-        return self._jobs.all()
+        return self._session.jobs.all()
 
     def job(self, pid: int | None) -> Job:
         """The job with this number, the latest if the number was reused. Raises LookupError, naming
         the live jobs, if there is none: also for None, the `pid` of a result without a job."""
-        return self._jobs.get(pid)
+        return self._session.jobs.get(pid)
 
     def wait(
         self,
@@ -5427,7 +5425,7 @@ class BashTool(Live):
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
         tool. The next answer to the model reports the ends all the same. Upholds
         REQ-BASH-027.4."""
-        waited = self._jobs.live() if jobs is None else list(jobs)
+        waited = self._session.jobs.live() if jobs is None else list(jobs)
         require(all(isinstance(job, Job) for job in waited), "jobs", "jobs", waited)
         return _await_ends(waited, min(1, len(waited)) if any else len(waited), timeout_s)
 
@@ -5458,7 +5456,7 @@ class BashTool(Live):
         cancel = Cancel() if cancel is None else cancel
         require(isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
         check_env(env or {})
-        place = None if cwd is None else _path("cwd", cwd, self.cwd)
+        place = None if cwd is None else absolute_path("cwd", cwd, self.cwd)
         if isinstance(request, Request):
             request = request._replace(cwd=place, env=env)
         result = self._session.answer(request, cancel, on_live)
@@ -5886,7 +5884,7 @@ class Server:
             return error_message(call.id, INVALID_REQUEST, "a call with this id is under way")
         if len(self._calls) >= MAX_CALLS:
             reason = TOO_MANY_CALLS.format(most=MAX_CALLS)
-            refusal = present(rejected("too_many_calls", reason), self._tool.profile)
+            refusal = present(reject("too_many_calls", reason), self._tool.profile)
             return call_message(call, refusal, self._structured)
         underway = self._calls[call.id] = CallUnderway(call)
         try:

@@ -74,14 +74,7 @@ def test_an_exception_at_any_moment(kind, nothing_is_left):
     assert eventually(lambda: not any(each.startswith(b"sleep") for each in words()))
 
 
-@fault(
-    "an_exception_behind",
-    saboteur=(
-        "Session._run",
-        "BaseException:\n    exchange.abandon() self._jobs.drop(job)",
-        "BaseException:\n    pass",
-    ),
-)
+@fault("an_exception_behind", saboteur=("Session._run", "exchange.abandon() self.jobs.drop(job)", "pass"))
 @pytest.mark.parametrize("profile", ["modes", "jobs"])
 def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
     """A job of which the caller does not learn, because an exception strikes behind its answer, is ended, its files
