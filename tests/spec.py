@@ -171,7 +171,7 @@ def spec_for(*levels):
 
 
 def unfolded(lines):
-    """The lines of a step, each with the `| ` lines right below it put into it."""
+    """The lines of a step, each with the `| ` lines right below it put into it, and calls as requests."""
     whole, more = [], []
     for line in [*lines, ""]:
         if re.match(r"\|( |$)", line) and whole and re.match(r"[>$] |-> |<- ", whole[-1]):
@@ -184,7 +184,8 @@ def unfolded(lines):
             whole[-1] = below if below != whole[-1] else ("\n" if as_it_is else " ").join([whole[-1], *more])
             more = []
         whole.append(line)
-    return whole[:-1]
+    call = r'-> {"jsonrpc": "2.0", "id": \1, "method": "tools/call", "params": {"name": "bash", "arguments": \2}}'
+    return [re.sub(r"^-> call (\S+) (.*)", call, line) for line in whole[:-1]]
 
 
 def steps_of(body):
