@@ -108,6 +108,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gc
 import marshal
 import os
 import select
@@ -2210,6 +2211,7 @@ def serve_forks(control: int) -> NoReturn:
         _overwrite_own(50, b"")  # a fork of the host shows the host's
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
         _look_for_tree()
+        gc.freeze()  # a collection in a supervisor would copy the pages of all that is here
         ForkServer(socket.socket(fileno=control)).serve()
     finally:
         os._exit(0)
