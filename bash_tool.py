@@ -4684,10 +4684,10 @@ class Job(Live):
         final = exchange.receive_end()
         if final is None:
             final = _lost(self._outcome)._replace(duration_s=self.duration_s)
-        self._note = ended_note(self.output_file, final)
+        note = ended_note(self.output_file, final)
         if exchange._plan.background:  # a check shows the output of kept commands alone
             final = final._replace(raw=())
-        self._outcome = final
+        self._outcome, self._note = final, note
         recent.append(self)
         if len(recent) > MAX_JOBS:
             first = recent.popleft()
@@ -4696,17 +4696,22 @@ class Job(Live):
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
 
     def _has_ended(self) -> bool:
-        """True once the job has ended and its note is written."""
+        """True once the job has ended and its note is written; where a monitor thread waits for the
+        end, once that has received it."""
+        if self._monitor_pid == os.getpid():
+            return bool(self._note)
         return self.status != "running"
 
     def _known(self) -> Outcome:
-        """What is known by now: where a monitor thread waits for the end, what that has received,
-        else what the record says. A job whose record says `running` and is not locked has lost its
-        supervisor: the record was read after the lock was tried. Upholds REQ-BASH-003.8."""
-        if self._outcome.status == "running" and self._monitor_pid != os.getpid():
+        """What is known by now. A job whose record says `running` and is not locked has lost its
+        supervisor: the record was read after the lock was tried. A monitor thread says that itself.
+        Upholds REQ-BASH-003.8."""
+        if self._outcome.status == "running":
             known, is_supervised = self._read_record()
             is_lost = known.status == "running" and not is_supervised
-            self._outcome = _lost(known) if is_lost else known
+            if is_lost and (self._note or self._monitor_pid != os.getpid()):
+                known = _lost(known)
+            self._outcome = known
         return self._outcome
 
     def _read_record(self) -> tuple[Outcome, bool]:
@@ -4792,7 +4797,7 @@ class Job(Live):
         deadline = _deadline(timeout_s)
         offset, part = 0, b""
         for _ in _looks(deadline):  # the file alone says when there is more
-            ended, data = self._has_ended(), b"so far"
+            ended, data = self.status != "running", b"so far"
             if self._size() < offset:  # emptied: from its beginning
                 offset, part = 0, b""
             while data and monotonic() < deadline + SEARCH_S:
@@ -4847,7 +4852,7 @@ class Job(Live):
         begun, asked = monotonic(), 0
         for _ in _looks(begun + self._grace_s + UNKILLABLE_S + HOST_SLACK_S):
             if not self._read_record()[1]:
-                self.wait(UNKILLABLE_S)  # the message of the end may be on its way
+                self.wait(LOOK_AROUND_S)  # the message of the end may be on its way
                 return self.status != "lost"
             # The grace of this tool may be shorter than that of the job.
             if asked < 1 + max(cancel.count, monotonic() >= begun + self._grace_s):
@@ -4877,8 +4882,10 @@ class Job(Live):
         that it said."""
         known = self._known()
         is_running = known.status == "running"
-        if known.raw:
-            return fit_streams(known, profile)
+        if not is_running:
+            self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
+            if self._outcome.raw:
+                return fit_streams(self._outcome, profile)
         stream, why = Captured(b"", b"", 0), ""
         try:
             stream = self._new_output(is_running, profile.rolling_bytes)

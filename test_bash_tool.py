@@ -4247,7 +4247,7 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause("021.8", saboteur=("Job._tell", "fit_streams(known, profile)", "known"))
+@clause("021.8", saboteur=("Job._tell", "fit_streams(self._outcome, profile)", "self._outcome"))
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
