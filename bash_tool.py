@@ -2367,8 +2367,6 @@ class Truncation(NamedTuple):
     name: str
     fit: Callable[[Captured, "Profile"], Fitted]
     limits: tuple[str, ...]  # the fields of a profile that `fit` looks at
-    # how many bytes of the beginning and of the end of a stream are enough for `fit`
-    needs: Callable[["Profile"], tuple[int, int]]
 
 
 class Format(NamedTuple):
@@ -2376,8 +2374,7 @@ class Format(NamedTuple):
 
     write: Callable[[Outcome, "Profile"], str]
     details: Callable[[Outcome], Fields]  # what a program reads beside the text
-    tells_kept: bool = False  # it can say that a command goes on after its limit
-    tells_started: bool = False  # ... and that a command was started in the background
+    tells_jobs: bool = False  # it can say that a command goes on
 
 
 # What an Outcome, a Result and a line of the log say in the same words.
@@ -2731,20 +2728,17 @@ def keep_head(stream: Captured, profile: Profile) -> Fitted:
     return Fitted(kept + mark if cut else kept, stream.total_bytes, cut)
 
 
-def halves(profile: Profile) -> tuple[int, int]:
-    """How many bytes of the beginning and of the end of a stream `keep_ends` needs."""
-    return profile.max_output_bytes // 2, -(-profile.max_output_bytes // 2)
-
-
-def bytes_of_tail(profile: Profile) -> tuple[int, int]:
-    """... `keep_tail`."""
-    return 0, max(profile.rolling_bytes, profile.max_output_bytes)
-
-
-def bytes_of_head(profile: Profile) -> tuple[int, int]:
-    """... `keep_head`: a character takes four at most. A limit that does not count has its
-    default."""
-    return 4 + max(4 * profile.max_output_chars, profile.max_output_bytes), 0
+def size_buffers(profile: Profile) -> tuple[int, int, bool]:
+    """What of a stream is enough for a row's truncation: how many bytes of its beginning and of its
+    end are kept, and whether its newlines are counted."""
+    limits, most = profile.truncation.limits, profile.max_output_bytes
+    if "snip_size" in limits:
+        return most // 2, -(-most // 2), False
+    if "max_output_lines" in limits:
+        return 0, max(profile.rolling_bytes, most), True
+    if "max_output_chars" in limits:
+        most = 4 * profile.max_output_chars  # a character takes four bytes at most
+    return 4 + most, 0, False
 
 
 def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
@@ -2871,9 +2865,9 @@ def tail_notice(name: str, stream: Fitted, where: str) -> list[str]:
 def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
     """A stream under a heading, which says how many lines are shown exactly where not all are."""
     lines = stream.text.split("\n")
-    if not stream.cut and len(lines) <= most:
-        return ["", name + ":", stream.text]
-    heading = "%s (last %d lines):" % (name, min(len(lines), most))
+    heading = name + ":"
+    if stream.cut or len(lines) > most:
+        heading = "%s (last %d lines):" % (name, min(len(lines), most))
     return ["", heading, *lines[-most:]]
 
 
@@ -3177,32 +3171,22 @@ class Profile:
         return hash(self.name)
 
     def __post_init__(self) -> None:
-        require(
-            "default" in self.timeouts_s,
-            "timeouts_s",
-            'seconds by mode, with "default"',
-            self.timeouts_s,
+        tells_jobs = self.format.tells_jobs
+        right = "default" in self.timeouts_s and (
+            tells_jobs or "background" not in self.timeouts_s
         )
-        require(
-            "background" not in self.timeouts_s or self.format.tells_started,
-            "timeouts_s",
-            'no "background" where an answer in this format cannot say that a command was started',
-            self.timeouts_s,
-        )
+        wanted = 'seconds by mode, with "default"; "background" where the format tells of jobs'
+        require(right, "timeouts_s", wanted, self.timeouts_s)
         for mode, limit_s in self.timeouts_s.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in WAITS:
             check_seconds(name, getattr(self, name))
         for name in LIMITS_ON_OUTPUT:
             self._check_limit(name)
-        can_keep = self.format.tells_kept and self.saves
-        require(
-            self.on_timeout is OnTimeout.KILL
-            or (self.on_timeout is OnTimeout.KEEP and can_keep),
-            "on_timeout",
-            "OnTimeout.KILL, or KEEP where the format can tell of it and `saves` is True",
-            self.on_timeout,
-        )
+        can_keep = tells_jobs and self.saves
+        right = self.on_timeout in (OnTimeout if can_keep else [OnTimeout.KILL])
+        wanted = "OnTimeout.KILL, or KEEP where the format tells of jobs and `saves` is True"
+        require(right, "on_timeout", wanted, self.on_timeout)
         named = self.file_prefix and "/" not in self.file_prefix
         require(named, "file_prefix", "the beginning of a file's name", self.file_prefix)
         known = (*VERBS, "mode", "timeout")
@@ -3238,13 +3222,9 @@ MODES = Profile(
     ),
     streams=Streams.MERGED,
     cleaning=render,
-    truncation=Truncation(
-        name="ends", fit=keep_ends, limits=("max_output_bytes", "snip_size"), needs=halves
-    ),
+    truncation=Truncation(name="ends", fit=keep_ends, limits=("max_output_bytes", "snip_size")),
     saves=True,
-    format=Format(
-        write=format_brackets, details=no_details, tells_kept=True, tells_started=True
-    ),
+    format=Format(write=format_brackets, details=no_details, tells_jobs=True),
     nonzero_is_error=True,
 )
 
@@ -3268,10 +3248,9 @@ JOBS = Profile(
         name="tail",
         fit=keep_tail,
         limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
-        needs=bytes_of_tail,
     ),
     saves=True,
-    format=Format(write=format_sections, details=cut_details, tells_kept=True),
+    format=Format(write=format_sections, details=cut_details, tells_jobs=True),
     nonzero_is_error=True,
     max_output_bytes=TAIL_BYTES,
     file_prefix="pipe-bash-",
@@ -3286,10 +3265,7 @@ STREAMS = Profile(
     timeouts_s=FrozenDict(default=COMMAND_TIMEOUT_S),
     cleaning=without_nul,
     truncation=Truncation(
-        name="head, counted in characters",
-        fit=keep_head,
-        limits=("max_output_chars",),
-        needs=bytes_of_head,
+        name="head, counted in characters", fit=keep_head, limits=("max_output_chars",)
     ),
     format=Format(write=format_json, details=stream_fields),
 )
@@ -3301,10 +3277,7 @@ GUARDED = replace(
     parameters=json_object("""
 {"command": {"type": "string", "description": "The shell command to execute"}}"""),
     truncation=Truncation(
-        name="head, counted in bytes",
-        fit=keep_head,
-        limits=("max_output_bytes",),
-        needs=bytes_of_head,
+        name="head, counted in bytes", fit=keep_head, limits=("max_output_bytes",)
     ),
     format=Format(write=format_labels, details=code_details),
     max_output_bytes=HEAD_BYTES,
@@ -3390,10 +3363,6 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     parts = text.split("\n\n")
     text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= there)
     told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
-    if style == "anthropic":
-        return {**told, "input_schema": arguments}
-    if style == "openai-chat":
-        return {"type": "function", "function": {**told, "parameters": arguments}}
     if style == "openai":  # its strict form knows no key that may be left out
         for name in set(properties) - set(profile.required):
             schema = properties[name]
@@ -3401,20 +3370,24 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
             if "enum" in schema:
                 schema["enum"] = [*schema["enum"], None]
         arguments["required"] = list(properties)
-        return {"type": "function", **told, "parameters": arguments, "strict": True}
-    if style == "anthropic-native":  # its own description says that state persists
-        if "restart" not in properties:
-            raise ValueError("the style %r goes with carry=True" % style)
-        return {"type": "bash_20250124", "name": "bash"}
-    if style == "openai-native":
-        return {"type": "shell", "environment": {"type": "local"}}
-    if style == "mcp":
-        hints = dict(TOOL_HINTS)
-        return {**told, "title": "Bash", "inputSchema": arguments, "annotations": hints}
-    raise ValueError(
-        'style must be one of "anthropic", "openai", "openai-chat", "mcp", "anthropic-native", '
-        '"openai-native", got %r' % style
-    )
+    if style == "anthropic-native" and "restart" not in properties:
+        # Its own description says that state persists.
+        raise ValueError("the style %r goes with carry=True" % style)
+    forms: dict[str, Fields] = {
+        "anthropic": {**told, "input_schema": arguments},
+        "openai": {"type": "function", **told, "parameters": arguments, "strict": True},
+        "openai-chat": {"type": "function", "function": {**told, "parameters": arguments}},
+        "mcp": {
+            **told,
+            "title": "Bash",
+            "inputSchema": arguments,
+            "annotations": dict(TOOL_HINTS),
+        },
+        "anthropic-native": {"type": "bash_20250124", "name": "bash"},
+        "openai-native": {"type": "shell", "environment": {"type": "local"}},
+    }
+    require(style in forms, "style", "one of " + join_names(forms), style)
+    return forms[style]
 
 
 def load_json(text: str | bytes) -> Any:
@@ -3943,10 +3916,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         pipe_bytes=0,
         saves=profile.saves,
         limit_bytes=profile.max_output_bytes,
-        buffer_sizes=(
-            *profile.truncation.needs(profile),
-            "max_output_lines" in profile.truncation.limits,
-        ),
+        buffer_sizes=size_buffers(profile),
         folder=fsencode(terms.folder),
         file_prefix=profile.file_prefix,
     )
@@ -5056,7 +5026,7 @@ def default_folder(profile: Profile) -> str:
     if not profile.own_folder:
         return base
     path = os.path.join(base, "bash-tool-of-%d" % os.geteuid())
-    if os.path.lexists(path):
+    with suppress(FileNotFoundError):
         info = os.lstat(path)
         is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
         if not (is_private and info.st_uid == os.geteuid() and usable(path)):
@@ -5459,13 +5429,12 @@ class BashTool(Live):
         """
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s, above_0=True)
-        right = stdin is None or isinstance(stdin, (str, bytes))
-        require(right, "stdin", "str or bytes", type(stdin))
         request = parse_command(command, mode, timeout_s, self.profile)
         if isinstance(request, Outcome):
             raise ValueError(request.reason)
         sent = {"command": command, "mode": mode, "timeout_s": timeout_s, "stdin": stdin}
         data = stdin.encode() if isinstance(stdin, str) else stdin
+        require(data is None or isinstance(data, bytes), "stdin", "str or bytes", type(stdin))
         request = request._replace(stdin=data)
         return self._answer(sent, request, cwd, env, cancel, _with_notes(on_output))
 
