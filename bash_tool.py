@@ -3049,7 +3049,7 @@ def _with_notes(on_output: OnText | None) -> OnLive | None:
 # ---- 5 Profiles --------------------------------------------------------------------------------
 # A profile is a row of data: how a stream is cleaned and cut, how an answer is written, what limits
 # hold. The sections below never compare the name of a row. A call looks at its row twice: for the
-# request, and when the answer is written.
+# request, and when the answer is written. Before the rows stand the checks of what a host gives.
 
 VERBS = ("command", "check_pid", "kill_pid", "restart")  # the arguments of which a call has one
 WAITS = ("grace_s", "drain_idle_s", "drain_total_s")
@@ -3097,6 +3097,67 @@ def check_strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
     require(right, what, "non-empty strings without NUL", value)
     return strings
+
+
+def check_directory(cwd: AnyPath | None) -> str:
+    """The directory of a tool, absolute. One that is given must be there: a typing error is to
+    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
+    try:
+        base = os.getcwd()
+    except FileNotFoundError:  # the host's own directory is gone: commands will say so
+        base = "/nonexistent"
+    if cwd is None:
+        return base
+    path = absolute_path("cwd", cwd, base)
+    try:
+        os.stat(path + "/")  # ENOTDIR where it is a file
+    except OSError as problem:
+        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
+        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
+        raise OSError(problem.errno, wanted, path) from None
+    return path
+
+
+def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
+    """An absolute path, which is not looked at: its file system may not answer."""
+    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    require(right, what, "a path", path)
+    return os.path.abspath(os.path.join(base, path))
+
+
+def check_state_folder(given: AnyPath) -> str:
+    """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
+    folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
+    path = absolute_path("state_dir", given)
+    try:
+        os.stat(path + "/")
+    except OSError as problem:
+        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
+            wanted = "state_dir takes a folder (%s)" % problem.strerror
+            raise OSError(problem.errno, wanted, path) from None
+    return path
+
+
+# In the words of a prefix: another shell as the last program, bash with an option and no bash
+# behind it, or no program at all. A word that begins with `-` is no program.
+_NO_BASH = r"""(?xs)
+    (?:^|\s)(?:(?:[^-\s]\S*)?/)?
+    (?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*
+    |bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$
+    |^(?:\s*-\S*)*\s*$
+    """
+
+
+def check_shell(given: str | Sequence[str]) -> list[bytes]:
+    """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
+    shell has other options, and bash takes no options behind those of its own. Any other program
+    may start bash. Upholds REQ-BASH-026.12."""
+    words = check_strings(given, "shell")
+    wanted = (
+        "words that end in bash or in a program that starts it, without options behind bash"
+    )
+    require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
+    return list(map(os.fsencode, words))
 
 
 @dataclass(frozen=True, repr=False)
@@ -4947,67 +5008,6 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 # answer is written.
 
 
-def check_directory(cwd: AnyPath | None) -> str:
-    """The directory of a tool, absolute. One that is given must be there: a typing error is to
-    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
-    try:
-        base = os.getcwd()
-    except FileNotFoundError:  # the host's own directory is gone: commands will say so
-        base = "/nonexistent"
-    if cwd is None:
-        return base
-    path = absolute_path("cwd", cwd, base)
-    try:
-        os.stat(path + "/")  # ENOTDIR where it is a file
-    except OSError as problem:
-        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
-        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
-        raise OSError(problem.errno, wanted, path) from None
-    return path
-
-
-def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
-    """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
-    require(right, what, "a path", path)
-    return os.path.abspath(os.path.join(base, path))
-
-
-def check_state_folder(given: AnyPath) -> str:
-    """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
-    folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
-    path = absolute_path("state_dir", given)
-    try:
-        os.stat(path + "/")
-    except OSError as problem:
-        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
-            wanted = "state_dir takes a folder (%s)" % problem.strerror
-            raise OSError(problem.errno, wanted, path) from None
-    return path
-
-
-# In the words of a prefix: another shell as the last program, bash with an option and no bash
-# behind it, or no program at all. A word that begins with `-` is no program.
-_NO_BASH = r"""(?xs)
-    (?:^|\s)(?:(?:[^-\s]\S*)?/)?
-    (?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*
-    |bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$
-    |^(?:\s*-\S*)*\s*$
-    """
-
-
-def check_shell(given: str | Sequence[str]) -> list[bytes]:
-    """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
-    shell has other options, and bash takes no options behind those of its own. Any other program
-    may start bash. Upholds REQ-BASH-026.12."""
-    words = check_strings(given, "shell")
-    wanted = (
-        "words that end in bash or in a program that starts it, without options behind bash"
-    )
-    require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
-    return list(map(os.fsencode, words))
-
-
 def name_jobs(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quote(job.command)) for job in jobs)
 
@@ -5153,8 +5153,8 @@ class Session:
         self.terms = terms
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
-        # Notes that no answer has told yet: on withheld names, each with why, and others.
-        self._untold, self._unlocked, self._hints = withheld, [NOTE_UNLOCKED], [NOTE_SILENT]
+        # Notes that no answer has told yet: on withheld names, each with why, and another.
+        self._untold, self._hints = withheld, [NOTE_SILENT]
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
     def answer(
@@ -5223,8 +5223,7 @@ class Session:
             answer = exchange.perform(on_live, request.stdin)
             notes = list(answer.notes)
             if answer.unlocked:
-                notes += self._unlocked
-                self._unlocked = []
+                notes.append(NOTE_UNLOCKED)
             if plan.carries or (answer.error == "spawn_failed" and not request.env):
                 notes += self._carry.take_over(answer, start, starts)
             job = self.jobs.add(answer)
