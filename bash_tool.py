@@ -225,7 +225,7 @@ RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
 CARRIED_BYTES = 64 * MIB    # of a state, as bash writes it: a byte as 4 at most
 VARIABLE_BYTES = 128 * KIB  # of one variable, its name and a NUL included (execve(2))
-EXEC_BYTES = 6 * MIB        # of arguments and variables, or a quarter of the stack (execve(2))
+EXPORTED_BYTES = 896 * KIB  # of all variables: macOS takes 1 MiB, arguments included
 NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_MESSAGE_BYTES = 16 * MIB    # of a client; a command is at most some 300 KB by its description
@@ -2264,11 +2264,10 @@ class Live:
     """What stands for something that lives in this process: a copy is the object itself, so that a
     framework may copy what holds one; and it cannot be pickled. Upholds REQ-BASH-026.14."""
 
-    def __copy__(self) -> Live:
+    def __copy__(self, memo: object = None) -> Live:
         return self
 
-    def __deepcopy__(self, memo: object) -> Live:
-        return self
+    __deepcopy__ = __copy__
 
     def __reduce__(self) -> NoReturn:
         name = type(self).__name__
@@ -2341,8 +2340,6 @@ class Truncation(NamedTuple):
     name: str
     fit: Callable[[Captured, "Profile"], Fitted]
     limits: tuple[str, ...]  # the fields of a profile that `fit` looks at
-    # how many bytes of the beginning and of the end of a stream are enough for `fit`
-    needs: Callable[["Profile"], tuple[int, int]]
 
 
 class Format(NamedTuple):
@@ -2350,8 +2347,7 @@ class Format(NamedTuple):
 
     write: Callable[[Outcome, "Profile"], str]
     details: Callable[[Outcome], Fields]  # what a program reads beside the text
-    tells_kept: bool = False  # it can say that a command goes on after its limit
-    tells_started: bool = False  # ... and that a command was started in the background
+    tells_jobs: bool = False  # it can say that a command goes on
 
 
 # What an Outcome, a Result and a line of the log say in the same words.
@@ -2705,20 +2701,17 @@ def keep_head(stream: Captured, profile: Profile) -> Fitted:
     return Fitted(kept + mark if cut else kept, stream.total_bytes, cut)
 
 
-def halves(profile: Profile) -> tuple[int, int]:
-    """How many bytes of the beginning and of the end of a stream `keep_ends` needs."""
-    return profile.max_output_bytes // 2, -(-profile.max_output_bytes // 2)
-
-
-def bytes_of_tail(profile: Profile) -> tuple[int, int]:
-    """... `keep_tail`."""
-    return 0, max(profile.rolling_bytes, profile.max_output_bytes)
-
-
-def bytes_of_head(profile: Profile) -> tuple[int, int]:
-    """... `keep_head`: a character takes four at most."""
-    by_chars = "max_output_chars" in profile.truncation.limits
-    return 4 + (4 * profile.max_output_chars if by_chars else profile.max_output_bytes), 0
+def size_buffers(profile: Profile) -> tuple[int, int, bool]:
+    """What of a stream is enough for a row's truncation: how many bytes of its beginning and of its
+    end are kept, and whether its newlines are counted."""
+    limits, most = profile.truncation.limits, profile.max_output_bytes
+    if "snip_size" in limits:
+        return most // 2, -(-most // 2), False
+    if "max_output_lines" in limits:
+        return 0, max(profile.rolling_bytes, most), True
+    if "max_output_chars" in limits:
+        most = 4 * profile.max_output_chars  # a character takes four bytes at most
+    return 4 + most, 0, False
 
 
 def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
@@ -2845,9 +2838,9 @@ def tail_notice(name: str, stream: Fitted, where: str) -> list[str]:
 def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
     """A stream under a heading, which says how many lines are shown exactly where not all are."""
     lines = stream.text.split("\n")
-    if not stream.cut and len(lines) <= most:
-        return ["", name + ":", stream.text]
-    heading = "%s (last %d lines):" % (name, min(len(lines), most))
+    heading = name + ":"
+    if stream.cut or len(lines) > most:
+        heading = "%s (last %d lines):" % (name, min(len(lines), most))
     return ["", heading, *lines[-most:]]
 
 
@@ -3030,7 +3023,7 @@ def _with_notes(on_output: OnText | None) -> OnLive | None:
 # ---- 5 Profiles --------------------------------------------------------------------------------
 # A profile is a row of data: how a stream is cleaned and cut, how an answer is written, what limits
 # hold. The sections below never compare the name of a row. A call looks at its row twice: for the
-# request, and when the answer is written.
+# request, and when the answer is written. Before the rows stand the checks of what a host gives.
 
 VERBS = ("command", "check_pid", "kill_pid", "restart")  # the arguments of which a call has one
 WAITS = ("grace_s", "drain_idle_s", "drain_total_s")
@@ -3078,6 +3071,67 @@ def check_strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
     require(right, what, "non-empty strings without NUL", value)
     return strings
+
+
+def check_directory(cwd: AnyPath | None) -> str:
+    """The directory of a tool, absolute. One that is given must be there: a typing error is to
+    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
+    try:
+        base = os.getcwd()
+    except FileNotFoundError:  # the host's own directory is gone: commands will say so
+        base = "/nonexistent"
+    if cwd is None:
+        return base
+    path = absolute_path("cwd", cwd, base)
+    try:
+        os.stat(path + "/")  # ENOTDIR where it is a file
+    except OSError as problem:
+        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
+        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
+        raise OSError(problem.errno, wanted, path) from None
+    return path
+
+
+def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
+    """An absolute path, which is not looked at: its file system may not answer."""
+    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    require(right, what, "a path", path)
+    return os.path.abspath(os.path.join(base, path))
+
+
+def check_state_folder(given: AnyPath) -> str:
+    """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
+    folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
+    path = absolute_path("state_dir", given)
+    try:
+        os.stat(path + "/")
+    except OSError as problem:
+        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
+            wanted = "state_dir takes a folder (%s)" % problem.strerror
+            raise OSError(problem.errno, wanted, path) from None
+    return path
+
+
+# In the words of a prefix: another shell as the last program, bash with an option and no bash
+# behind it, or no program at all. A word that begins with `-` is no program.
+_NO_BASH = r"""(?xs)
+    (?:^|\s)(?:(?:[^-\s]\S*)?/)?
+    (?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*
+    |bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$
+    |^(?:\s*-\S*)*\s*$
+    """
+
+
+def check_shell(given: str | Sequence[str]) -> list[bytes]:
+    """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
+    shell has other options, and bash takes no options behind those of its own. Any other program
+    may start bash. Upholds REQ-BASH-026.12."""
+    words = check_strings(given, "shell")
+    wanted = (
+        "words that end in bash or in a program that starts it, without options behind bash"
+    )
+    require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
+    return list(map(os.fsencode, words))
 
 
 @dataclass(frozen=True, repr=False)
@@ -3151,32 +3205,22 @@ class Profile:
         return hash(self.name)
 
     def __post_init__(self) -> None:
-        require(
-            "default" in self.timeouts_s,
-            "timeouts_s",
-            'seconds by mode, with "default"',
-            self.timeouts_s,
+        tells_jobs = self.format.tells_jobs
+        right = "default" in self.timeouts_s and (
+            tells_jobs or "background" not in self.timeouts_s
         )
-        require(
-            "background" not in self.timeouts_s or self.format.tells_started,
-            "timeouts_s",
-            'no "background" where an answer in this format cannot say that a command was started',
-            self.timeouts_s,
-        )
+        wanted = 'seconds by mode, with "default"; "background" where the format tells of jobs'
+        require(right, "timeouts_s", wanted, self.timeouts_s)
         for mode, limit_s in self.timeouts_s.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in WAITS:
             check_seconds(name, getattr(self, name))
         for name in LIMITS_ON_OUTPUT:
             self._check_limit(name)
-        can_keep = self.format.tells_kept and self.saves
-        require(
-            self.on_timeout is OnTimeout.KILL
-            or (self.on_timeout is OnTimeout.KEEP and can_keep),
-            "on_timeout",
-            "OnTimeout.KILL, or KEEP where the format can tell of it and `saves` is True",
-            self.on_timeout,
-        )
+        can_keep = tells_jobs and self.saves
+        right = self.on_timeout in (list(OnTimeout) if can_keep else [OnTimeout.KILL])
+        wanted = "OnTimeout.KILL, or KEEP where the format tells of jobs and `saves` is True"
+        require(right, "on_timeout", wanted, self.on_timeout)
         named = self.file_prefix and "/" not in self.file_prefix
         require(named, "file_prefix", "the beginning of a file's name", self.file_prefix)
         known = (*VERBS, "mode", "timeout")
@@ -3212,13 +3256,9 @@ MODES = Profile(
     ),
     streams=Streams.MERGED,
     cleaning=render,
-    truncation=Truncation(
-        name="ends", fit=keep_ends, limits=("max_output_bytes", "snip_size"), needs=halves
-    ),
+    truncation=Truncation(name="ends", fit=keep_ends, limits=("max_output_bytes", "snip_size")),
     saves=True,
-    format=Format(
-        write=format_brackets, details=no_details, tells_kept=True, tells_started=True
-    ),
+    format=Format(write=format_brackets, details=no_details, tells_jobs=True),
     nonzero_is_error=True,
 )
 
@@ -3242,10 +3282,9 @@ JOBS = Profile(
         name="tail",
         fit=keep_tail,
         limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
-        needs=bytes_of_tail,
     ),
     saves=True,
-    format=Format(write=format_sections, details=cut_details, tells_kept=True),
+    format=Format(write=format_sections, details=cut_details, tells_jobs=True),
     nonzero_is_error=True,
     max_output_bytes=TAIL_BYTES,
     file_prefix="pipe-bash-",
@@ -3260,10 +3299,7 @@ STREAMS = Profile(
     timeouts_s=FrozenDict(default=COMMAND_TIMEOUT_S),
     cleaning=without_nul,
     truncation=Truncation(
-        name="head, counted in characters",
-        fit=keep_head,
-        limits=("max_output_chars",),
-        needs=bytes_of_head,
+        name="head, counted in characters", fit=keep_head, limits=("max_output_chars",)
     ),
     format=Format(write=format_json, details=stream_fields),
 )
@@ -3275,10 +3311,7 @@ GUARDED = replace(
     parameters=json_object("""
 {"command": {"type": "string", "description": "The shell command to execute"}}"""),
     truncation=Truncation(
-        name="head, counted in bytes",
-        fit=keep_head,
-        limits=("max_output_bytes",),
-        needs=bytes_of_head,
+        name="head, counted in bytes", fit=keep_head, limits=("max_output_bytes",)
     ),
     format=Format(write=format_labels, details=code_details),
     max_output_bytes=HEAD_BYTES,
@@ -3364,10 +3397,6 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     parts = text.split("\n\n")
     text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= there)
     told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
-    if style == "anthropic":
-        return {**told, "input_schema": arguments}
-    if style == "openai-chat":
-        return {"type": "function", "function": {**told, "parameters": arguments}}
     if style == "openai":  # its strict form knows no key that may be left out
         for name in set(properties) - set(profile.required):
             schema = properties[name]
@@ -3375,20 +3404,24 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
             if "enum" in schema:
                 schema["enum"] = [*schema["enum"], None]
         arguments["required"] = list(properties)
-        return {"type": "function", **told, "parameters": arguments, "strict": True}
-    if style == "anthropic-native":  # its own description says that state persists
-        if "restart" not in properties:
-            raise ValueError("the style %r goes with carry=True" % style)
-        return {"type": "bash_20250124", "name": "bash"}
-    if style == "openai-native":
-        return {"type": "shell", "environment": {"type": "local"}}
-    if style == "mcp":
-        hints = dict(TOOL_HINTS)
-        return {**told, "title": "Bash", "inputSchema": arguments, "annotations": hints}
-    raise ValueError(
-        'style must be one of "anthropic", "openai", "openai-chat", "mcp", "anthropic-native", '
-        '"openai-native", got %r' % style
-    )
+    if style == "anthropic-native" and "restart" not in properties:
+        # Its own description says that state persists.
+        raise ValueError("the style %r goes with carry=True" % style)
+    forms: dict[str, Fields] = {
+        "anthropic": {**told, "input_schema": arguments},
+        "openai": {"type": "function", **told, "parameters": arguments, "strict": True},
+        "openai-chat": {"type": "function", "function": {**told, "parameters": arguments}},
+        "mcp": {
+            **told,
+            "title": "Bash",
+            "inputSchema": arguments,
+            "annotations": dict(TOOL_HINTS),
+        },
+        "anthropic-native": {"type": "bash_20250124", "name": "bash"},
+        "openai-native": {"type": "shell", "environment": {"type": "local"}},
+    }
+    require(style in forms, "style", "one of " + join_names(forms), style)
+    return forms[style]
 
 
 def load_json(text: str | bytes) -> Any:
@@ -3843,11 +3876,11 @@ def _unquoted(line: re.Match[bytes]) -> bytes:
 
 
 def next_start(
-    carried: bytes, first: Mapping[bytes, bytes], most: int
+    carried: bytes, first: Mapping[bytes, bytes]
 ) -> tuple[Start, list[bytes]] | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
     `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that execve(2)
-    would refuse, the largest, which are left out. `most`: of what it takes, as sysconf(3) has it.
+    would refuse, the largest, which are left out.
     None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
     on names that are no identifiers: bash passes these on, and does not list them. Upholds
     REQ-BASH-028.1, 028.3, 028.11 and 028.13."""
@@ -3859,10 +3892,8 @@ def next_start(
     for name, value in first.items():
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
-    # musl tells less than Linux takes. VARIABLE_BYTES are left for the arguments of programs. A
-    # size is that of the string, with `=` and NUL; a pointer goes with it.
-    room = min(max(most, 2 * VARIABLE_BYTES), EXEC_BYTES) - VARIABLE_BYTES
-    left_out = []
+    # A size is that of the string, with `=` and NUL; a pointer goes with it.
+    room, left_out = EXPORTED_BYTES, []
     for size, name in sorted((len(name) + len(env[name]) + 2, name) for name in env):
         room -= size + 8
         if room < 0 or size > VARIABLE_BYTES:
@@ -3917,10 +3948,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         pipe_bytes=0,
         saves=profile.saves,
         limit_bytes=profile.max_output_bytes,
-        buffer_sizes=(
-            *profile.truncation.needs(profile),
-            "max_output_lines" in profile.truncation.limits,
-        ),
+        buffer_sizes=size_buffers(profile),
         folder=fsencode(terms.folder),
         file_prefix=profile.file_prefix,
     )
@@ -3963,11 +3991,9 @@ class Carry:
         # call from before the restart has no effect on the calls behind it.
         self.starts = [self._first, self._first]
 
-    def take_over(
-        self, answer: Outcome, start: Start, starts: list[Start], most: int
-    ) -> list[str]:
+    def take_over(self, answer: Outcome, start: Start, starts: list[Start]) -> list[str]:
         """Takes over what a command that began with `start` has ended with; returns the notes of
-        its answer on that. `starts`: the list when it began. `most`: see `next_start`."""
+        its answer on that. `starts`: the list when it began."""
         if answer.error == "spawn_failed":
             # A shell has ended without reading its text, or could not begin for its environment.
             is_faulty = answer.duration_s or answer.reason == TOO_LARGE
@@ -3978,7 +4004,7 @@ class Carry:
         if not answer.duration_s:  # nothing was run
             return []
         notes = []
-        taken = next_start(answer.carried, self._first.env, most)
+        taken = next_start(answer.carried, self._first.env)
         if taken is None:
             notes += [NOTE_NOT_KEPT] * self._was_kept
         elif answer.carried != starts[1].carried:  # else its environment is not sent again
@@ -4925,67 +4951,6 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 # answer is written.
 
 
-def check_directory(cwd: AnyPath | None) -> str:
-    """The directory of a tool, absolute. One that is given must be there: a typing error is to
-    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
-    try:
-        base = os.getcwd()
-    except FileNotFoundError:  # the host's own directory is gone: commands will say so
-        base = "/nonexistent"
-    if cwd is None:
-        return base
-    path = absolute_path("cwd", cwd, base)
-    try:
-        os.stat(path + "/")  # ENOTDIR where it is a file
-    except OSError as problem:
-        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
-        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
-        raise OSError(problem.errno, wanted, path) from None
-    return path
-
-
-def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
-    """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
-    require(right, what, "a path", path)
-    return os.path.abspath(os.path.join(base, path))
-
-
-def check_state_folder(given: AnyPath) -> str:
-    """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
-    folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
-    path = absolute_path("state_dir", given)
-    try:
-        os.stat(path + "/")
-    except OSError as problem:
-        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
-            wanted = "state_dir takes a folder (%s)" % problem.strerror
-            raise OSError(problem.errno, wanted, path) from None
-    return path
-
-
-# In the words of a prefix: another shell as the last program, bash with an option and no bash
-# behind it, or no program at all. A word that begins with `-` is no program.
-_NO_BASH = r"""(?xs)
-    (?:^|\s)(?:(?:[^-\s]\S*)?/)?
-    (?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*
-    |bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$
-    |^(?:\s*-\S*)*\s*$
-    """
-
-
-def check_shell(given: str | Sequence[str]) -> list[bytes]:
-    """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
-    shell has other options, and bash takes no options behind those of its own. Any other program
-    may start bash. Upholds REQ-BASH-026.12."""
-    words = check_strings(given, "shell")
-    wanted = (
-        "words that end in bash or in a program that starts it, without options behind bash"
-    )
-    require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
-    return list(map(os.fsencode, words))
-
-
 def name_jobs(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quote(job.command)) for job in jobs)
 
@@ -4999,7 +4964,7 @@ def default_folder(profile: Profile) -> str:
     if not profile.own_folder:
         return base
     path = os.path.join(base, "bash-tool-of-%d" % os.geteuid())
-    if os.path.lexists(path):
+    with suppress(FileNotFoundError):
         info = os.lstat(path)
         is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
         if not (is_private and info.st_uid == os.geteuid() and usable(path)):
@@ -5052,7 +5017,9 @@ class JobTable:
             return None
         grace_s = self._terms.profile.grace_s
         job = Job(outcome.path or "", grace_s, outcome._replace(raw=()))
-        shown_bytes = sum(without_unfinished(stream).total_bytes for stream in outcome.raw)
+        shown_bytes = sum(
+            without_unfinished(stream).total_bytes for stream in outcome.raw if outcome.kept
+        )
         job._shown_bytes = min(shown_bytes, FILE_CAP_BYTES)  # the file has no more
         self._known[job.pid] = job
         return job
@@ -5129,8 +5096,8 @@ class Session:
         self.terms = terms
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
-        # Notes that no answer has told yet: on withheld names, each with why, and others.
-        self._untold, self._unlocked, self._hints = withheld, [NOTE_UNLOCKED], [NOTE_SILENT]
+        # Notes that no answer has told yet: on withheld names, each with why, and another.
+        self._untold, self._hints = withheld, [NOTE_SILENT]
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
     def answer(
@@ -5199,11 +5166,9 @@ class Session:
             answer = exchange.perform(on_live, request.stdin)
             notes = list(answer.notes)
             if answer.unlocked:
-                notes += self._unlocked
-                self._unlocked = []
+                notes.append(NOTE_UNLOCKED)
             if plan.carries or (answer.error == "spawn_failed" and not request.env):
-                most = os.sysconf("SC_ARG_MAX")
-                notes += self._carry.take_over(answer, start, starts, most)
+                notes += self._carry.take_over(answer, start, starts)
             job = self.jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
             outcome = fit_streams(answer, self.terms.profile)
@@ -5402,13 +5367,12 @@ class BashTool(Live):
         """
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s, above_0=True)
-        right = stdin is None or isinstance(stdin, (str, bytes))
-        require(right, "stdin", "str or bytes", type(stdin))
         request = parse_command(command, mode, timeout_s, self.profile)
         if isinstance(request, Outcome):
             raise ValueError(request.reason)
         sent = {"command": command, "mode": mode, "timeout_s": timeout_s, "stdin": stdin}
         data = stdin.encode() if isinstance(stdin, str) else stdin
+        require(data is None or isinstance(data, bytes), "stdin", "str or bytes", type(stdin))
         request = request._replace(stdin=data)
         return self._answer(sent, request, cwd, env, cancel, _with_notes(on_output))
 

@@ -1106,7 +1106,7 @@ LACKS = [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EPERM]
 def test_req_bash_003_25_jobs_without_locks(number):
     program = """
         first, second = (tool.run("sleep 600", mode="background") for _ in range(2))
-        assert first.notes == (bash_tool.NOTE_UNLOCKED,) and not second.notes
+        assert first.notes == second.notes == (bash_tool.NOTE_UNLOCKED,)
         for result in first, second:
             for job in bash_tool.Job(result.output_file), tool.job(result.pid):
                 assert job.status == "running", job
@@ -4342,7 +4342,7 @@ def test_req_bash_022_2_a_head_of_characters():
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(STREAMS, max_output_chars=most)
         chunks = [data[n : n + 3] for n in range(0, len(data), 3)]
-        fitted = profile.truncation.fit(kept_of(chunks, *profile.truncation.needs(profile)), profile)
+        fitted = profile.truncation.fit(kept_of(chunks, *bash_tool.size_buffers(profile)[:2]), profile)
         text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         assert fitted.text == (text if len(text) <= most else "".join([text[n] for n in range(most)]) + "\n[truncated]")
         assert fitted.got_bytes == len(data)
@@ -4417,7 +4417,7 @@ def test_req_bash_023_2_a_head_of_bytes():
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(GUARDED, max_output_bytes=most)
         chunks = [data[n : n + 3] for n in range(0, len(data), 3)]
-        fitted = profile.truncation.fit(kept_of(chunks, *profile.truncation.needs(profile)), profile)
+        fitted = profile.truncation.fit(kept_of(chunks, *bash_tool.size_buffers(profile)[:2]), profile)
         text = expected = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         if len(text.encode()) > most:
             while len(expected.encode()) > most:
@@ -5579,7 +5579,7 @@ def test_req_bash_026_13_profiles_are_copied(profile, given_limits, more):
         assert tool.run("seq 2; exit 3").text == BashTool(profile=row).run("seq 2; exit 3").text
 
 
-@clause("026.14", saboteur=("Live.__deepcopy__", "return self", "return object.__new__(type(self))"))
+@clause("026.14", saboteur=("Live.__copy__", "return self", "return object.__new__(type(self))"))
 def test_req_bash_026_14_what_lives_is_itself():
     with BashTool() as tool:
         job = tool.job(background(tool, lasting("sleep 600")).pid)
@@ -5621,7 +5621,7 @@ def test_req_bash_026_16_types():
     assert all(tool.definition(style) for style in typing.get_args(hints["definition"]["style"]))
     with pytest.raises(
         ValueError,
-        match="^style must be one of %s, got"
+        match="^style takes one of %s, got"
         % ", ".join(map('"{}"'.format, typing.get_args(hints["definition"]["style"]))),
     ):
         tool.definition("xml")
@@ -6129,7 +6129,7 @@ def test_req_bash_028_12_every_number_is_the_commands(text, number, limit):
 @few
 def test_req_bash_028_13_what_is_too_large_is_left_out(sizes):
     lines = ["export T_%d=$(head -c %d /dev/zero | tr '\\0' x)" % pair for pair in enumerate(sizes)]
-    limit = min(max(os.sysconf("SC_ARG_MAX"), 1 << 18), 6 << 20) - (1 << 17)
+    limit = 896 << 10
     with BashTool("/", carry=True) as tool:
         result = tool.run("\n".join(["cd /usr", *lines, "export T_LAST=1"]))
         shown = tool.run(

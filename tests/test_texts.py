@@ -72,8 +72,8 @@ def test_what_may_be_half_there_is_held_back(data, in_head, newlines):
 def test_what_is_kept_of_a_stream():
     """Enough of each end, whatever it turns out to be, and no more."""
     for row, kept in (MODES, (65536, 65536)), (JOBS, (0, 102400)), (STREAMS, (120004, 0)), (GUARDED, (262148, 0)):
-        assert row.truncation.needs(row) == kept
-    assert MODES.truncation.needs(dataclasses.replace(MODES, max_output_bytes=9, snip_size=1)) == (4, 5)
+        assert bash_tool.size_buffers(row)[:2] == kept
+    assert bash_tool.size_buffers(dataclasses.replace(MODES, max_output_bytes=9, snip_size=1)) == (4, 5, False)
 
 
 def test_profiles_that_cannot_be():
@@ -87,7 +87,11 @@ def test_profiles_that_cannot_be():
     dataclasses.replace(JOBS, max_output_bytes=8, rolling_bytes=8)
     KEEP = bash_tool.OnTimeout.KEEP
     wrong = [
-        (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s takes seconds by mode, with \"default\", got {'slow': 1.0}")
+        (
+            MODES,
+            {"timeouts_s": {"slow": 1.0}},
+            "timeouts_s takes seconds by mode, with \"default\"; \"background\" where the format tells of jobs, got {'slow': 1.0}",
+        )
     ]
     for value in (0, -0.5, float("inf"), float("nan"), 1e9 + 1, True, "1"):
         reason = "timeouts_s['slow'] takes seconds above 0 and up to 1000000000, got %r" % value
@@ -100,13 +104,11 @@ def test_profiles_that_cannot_be():
             wrong.append((row, {name: value}, "%s takes a whole number from 1 up, got %r" % (name, value)))
     cannot_keep = [(row, {"on_timeout": KEEP}, KEEP) for row in (STREAMS, GUARDED)]
     cannot_keep += [(JOBS, {"saves": False}, KEEP), (MODES, {"on_timeout": "keep"}, "keep")]
-    reason = "on_timeout takes OnTimeout.KILL, or KEEP where the format can tell of it and `saves` is True, got %r"
+    reason = "on_timeout takes OnTimeout.KILL, or KEEP where the format tells of jobs and `saves` is True, got %r"
     wrong += [(row, changes, reason % got) for row, changes, got in cannot_keep]
-    reason = (
-        'timeouts_s takes no "background" where an answer in this format cannot say that a command was started, got %r'
-    )
+    reason = 'timeouts_s takes seconds by mode, with "default"; "background" where the format tells of jobs, got %r'
     both = {"default": 1.0, "background": 1.0}
-    wrong += [(row, {"timeouts_s": both}, reason % both) for row in (JOBS, STREAMS, GUARDED)]
+    wrong += [(row, {"timeouts_s": both}, reason % both) for row in (STREAMS, GUARDED)]
     for row, changes, reason in wrong:
         with pytest.raises(ValueError) as refused:
             dataclasses.replace(row, **changes)

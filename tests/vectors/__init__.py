@@ -42,7 +42,7 @@ def row_of(tool, case):
 
 def captured(tool, data, row):
     """What a supervisor keeps of a stream."""
-    head, tail = row.truncation.needs(row)
+    head, tail, _ = tool.size_buffers(row)
     rest = data[head:]
     return tool.Captured(data[:head], rest[max(0, len(rest) - tail) :], len(data), data.count(b"\n"))
 
