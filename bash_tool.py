@@ -225,7 +225,7 @@ RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
 CARRIED_BYTES = 64 * MIB    # of a state, as bash writes it: a byte as 4 at most
 VARIABLE_BYTES = 128 * KIB  # of one variable, its name and a NUL included (execve(2))
-EXPORTED_BYTES = 896 * KIB  # of all variables: macOS takes 1 MiB, arguments included
+EXEC_BYTES = 6 * MIB        # of arguments and variables, or a quarter of the stack (execve(2))
 NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_MESSAGE_BYTES = 16 * MIB    # of a client; a command is at most some 300 KB by its description
@@ -2264,10 +2264,11 @@ class Live:
     """What stands for something that lives in this process: a copy is the object itself, so that a
     framework may copy what holds one; and it cannot be pickled. Upholds REQ-BASH-026.14."""
 
-    def __copy__(self, memo: object = None) -> Live:
+    def __copy__(self) -> Live:
         return self
 
-    __deepcopy__ = __copy__
+    def __deepcopy__(self, memo: object) -> Live:
+        return self
 
     def __reduce__(self) -> NoReturn:
         name = type(self).__name__
@@ -3218,7 +3219,7 @@ class Profile:
         for name in LIMITS_ON_OUTPUT:
             self._check_limit(name)
         can_keep = tells_jobs and self.saves
-        right = self.on_timeout in (list(OnTimeout) if can_keep else [OnTimeout.KILL])
+        right = self.on_timeout in (OnTimeout if can_keep else [OnTimeout.KILL])
         wanted = "OnTimeout.KILL, or KEEP where the format tells of jobs and `saves` is True"
         require(right, "on_timeout", wanted, self.on_timeout)
         named = self.file_prefix and "/" not in self.file_prefix
@@ -3876,11 +3877,11 @@ def _unquoted(line: re.Match[bytes]) -> bytes:
 
 
 def next_start(
-    carried: bytes, first: Mapping[bytes, bytes]
+    carried: bytes, first: Mapping[bytes, bytes], most: int
 ) -> tuple[Start, list[bytes]] | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
     `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that execve(2)
-    would refuse, the largest, which are left out.
+    would refuse, the largest, which are left out. `most`: of what it takes, as sysconf(3) has it.
     None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
     on names that are no identifiers: bash passes these on, and does not list them. Upholds
     REQ-BASH-028.1, 028.3, 028.11 and 028.13."""
@@ -3892,8 +3893,10 @@ def next_start(
     for name, value in first.items():
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
-    # A size is that of the string, with `=` and NUL; a pointer goes with it.
-    room, left_out = EXPORTED_BYTES, []
+    # musl tells less than Linux takes. VARIABLE_BYTES are left for the arguments of programs. A
+    # size is that of the string, with `=` and NUL; a pointer goes with it.
+    room = min(max(most, 2 * VARIABLE_BYTES), EXEC_BYTES) - VARIABLE_BYTES
+    left_out = []
     for size, name in sorted((len(name) + len(env[name]) + 2, name) for name in env):
         room -= size + 8
         if room < 0 or size > VARIABLE_BYTES:
@@ -3991,9 +3994,11 @@ class Carry:
         # call from before the restart has no effect on the calls behind it.
         self.starts = [self._first, self._first]
 
-    def take_over(self, answer: Outcome, start: Start, starts: list[Start]) -> list[str]:
+    def take_over(
+        self, answer: Outcome, start: Start, starts: list[Start], most: int
+    ) -> list[str]:
         """Takes over what a command that began with `start` has ended with; returns the notes of
-        its answer on that. `starts`: the list when it began."""
+        its answer on that. `starts`: the list when it began. `most`: see `next_start`."""
         if answer.error == "spawn_failed":
             # A shell has ended without reading its text, or could not begin for its environment.
             is_faulty = answer.duration_s or answer.reason == TOO_LARGE
@@ -4004,7 +4009,7 @@ class Carry:
         if not answer.duration_s:  # nothing was run
             return []
         notes = []
-        taken = next_start(answer.carried, self._first.env)
+        taken = next_start(answer.carried, self._first.env, most)
         if taken is None:
             notes += [NOTE_NOT_KEPT] * self._was_kept
         elif answer.carried != starts[1].carried:  # else its environment is not sent again
@@ -5017,9 +5022,7 @@ class JobTable:
             return None
         grace_s = self._terms.profile.grace_s
         job = Job(outcome.path or "", grace_s, outcome._replace(raw=()))
-        shown_bytes = sum(
-            without_unfinished(stream).total_bytes for stream in outcome.raw if outcome.kept
-        )
+        shown_bytes = sum(without_unfinished(stream).total_bytes for stream in outcome.raw)
         job._shown_bytes = min(shown_bytes, FILE_CAP_BYTES)  # the file has no more
         self._known[job.pid] = job
         return job
@@ -5168,7 +5171,8 @@ class Session:
             if answer.unlocked:
                 notes.append(NOTE_UNLOCKED)
             if plan.carries or (answer.error == "spawn_failed" and not request.env):
-                notes += self._carry.take_over(answer, start, starts)
+                most = os.sysconf("SC_ARG_MAX")
+                notes += self._carry.take_over(answer, start, starts, most)
             job = self.jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
             outcome = fit_streams(answer, self.terms.profile)
