@@ -1397,11 +1397,14 @@ class Shell:
         line = shell_line(
             0 if self._has_prefix else fd, self._has_prefix, self._source >= 0, self._carries
         )
+        where = plan.shell[0], plan.path, plan.cwd
+        if not os.access(find_program(*where), os.X_OK):  # removed since
+            find_program.cache_clear()
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
-            executable=find_program(plan.shell[0], plan.path, plan.cwd),
+            executable=find_program(*where),
             cwd=cwd,
             stdin=fd if self._has_prefix else self._source,
             stdout=writers[0],
