@@ -4488,11 +4488,13 @@ class Exchange:
                 return self.receive(on_live)
             except SpawnError as problem:
                 return failed(*problem.args)
-            except NotRun as problem:
+            except LineLost as problem:
                 line, why = self._line, str(problem)
-            except LineLost:
-                self._let_go()
-                return failed("status_unknown", SUPERVISOR_KILLED)
+                # ECONNRESET may also mean that the supervisor had read the request, but not the
+                # stop that followed: then the command may have run.
+                if not isinstance(problem, NotRun) or (line and line.stops_sent):
+                    self._let_go()
+                    return failed("status_unknown", SUPERVISOR_KILLED)
             if line is not None and not line.supervisor_pid:
                 _engine.give_up()
             self._let_go("new")
@@ -4555,7 +4557,8 @@ class Exchange:
         if is_job:
             answer = answer._replace(kept=not self._plan.background, limit_s=self._waits_s)
         if is_job or (has_leftovers and self._plan.ephemeral):
-            self._gives_up_s = inf
+            if not self._count_stops():  # else one has crossed the answer: its bound stays
+                self._gives_up_s = inf
             self.state = "goes on"
             self.send_stops()  # one that has crossed the answer now shuts an ephemeral line
         else:
@@ -5102,8 +5105,8 @@ class Session:
         self.terms = terms
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
-        # Notes that no answer has told yet: on withheld names, each with why, and another.
-        self._untold, self._hints = withheld, [NOTE_SILENT]
+        # Notes that no answer has told yet: on withheld names, each with why, and two others.
+        self._untold, self._unlocked, self._hints = withheld, [NOTE_UNLOCKED], [NOTE_SILENT]
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
     def answer(
@@ -5172,7 +5175,8 @@ class Session:
             answer = exchange.perform(on_live, request.stdin)
             notes = list(answer.notes)
             if answer.unlocked:
-                notes.append(NOTE_UNLOCKED)
+                notes += self._unlocked
+                self._unlocked = []
             if plan.carries or (answer.error == "spawn_failed" and not request.env):
                 most = os.sysconf("SC_ARG_MAX")
                 notes += self._carry.take_over(answer, start, starts, most)
