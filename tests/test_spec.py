@@ -308,13 +308,15 @@ def test_spec_definitions():
 def test_spec_constants():
     """The constants of SPEC.md and of its notes are the module's, all of them, each in one of the two; those of 4.10 name
     a clause or a section. Each of the module's texts stands in SPEC.md."""
-    rows = rows_of("4.10 Constants")
-    assert all(re.search(r"\b(\d{3}\.\d+|[24]\.\d+)\b", row[2]) for row in rows[1:])
-    rows += rows_of("4.13 The Model Context Protocol") + table_of("spec-notes.md", "Numbers of the oracle's own choice")
-    rows = [row for row in rows if re.fullmatch("`[A-Z_]+`", row[0])]
+    rows = rows_of("4.10 Constants")[1:]
+    places = r"(\d{3}\.\d+|[24]\.\d+(, step \d+)?)"
+    assert all(re.fullmatch(r"%s(, %s)*" % (places, places), where) for where, _ in rows)
+    known = [(name, value) for _, told in rows for name, value in re.findall(r"`([A-Z_]+)` ([-\d.]+)", told)]
+    own = table_of("spec-notes.md", "Numbers of the oracle's own choice")
+    known += [(name.strip("`"), value) for name, value, _ in own]
     units = {"KIB": 1024, "MIB": 1024**2}
-    assert {**{row[0].strip("`"): float(row[1]) for row in rows}, **units} == constants(int, float)
-    assert len(rows) == len({row[0] for row in rows})
+    assert {**{name: float(value) for name, value in known}, **units} == constants(int, float)
+    assert len(known) == len(dict(known))
     told_otherwise = {name for name in constants(str) if name.startswith("DESCRIPTION_")} | {"PROC", "LOADER"}
     for name, text in constants(str).items():
         assert name in told_otherwise or text in SPEC or text.replace("\n", "\\n") in SPEC, name
