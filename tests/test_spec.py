@@ -26,7 +26,7 @@ from tests.spec import without_jobs
 from tests.support import BashTool, Cancel, Client, MODES, PROFILES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
 from tests.support import changed, compiled_script, long_look, needs_proc, one_or_more, ran, recipes, sabotaged
 from tests.support import saboteurs_at_tests, slack_s
-from tests.tools.contents import with_contents
+from tests.tools.contents import contents, with_contents
 
 
 PROPERTIES = {
@@ -231,6 +231,12 @@ def test_spec_for_levels(levels):
     assert re.findall(r"(?ms)^```example[^\n]*\n(.*?)^```$", text) == examples
     for head in ("environment", "rule 1", "groups", "pattern TOKEN", "grammar"):
         assert "\n```%s\n" % head in text
+    for table in re.findall(r"(?m)^\|(?!.*MODES).* level \|\n\|[-|]*\n((?:\| .*\n)+)", SPEC):
+        rows = [re.split(r" \| ", line[2:-2]) for line in table.splitlines()]
+        missing = [
+            row[0] for row in rows if held & {*row[-1].split(", ")} and row[0].split("](")[0].strip("[") not in text
+        ]
+        assert not missing
     assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
     prose = re.sub(r"^```[^\0]*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE)
     named = set(re.findall(r"(?<![\d.,-])%s(?![\d.]*\d|,\d|:| ?(?:s|seconds|bytes)\b)" % REFERENCE, prose))
@@ -243,6 +249,14 @@ def test_spec_for_levels(levels):
 def test_spec_contents():
     """The contents of SPEC.md are made from its clauses, its examples and the names of the properties."""
     assert SPEC == with_contents(SPEC)
+
+
+def test_spec_stays_short():
+    """The page, and its text for the levels that most ports build, without the contents."""
+    assert SPEC.count("\n") - contents().count("\n") <= 4600
+    text = spec_for("core", "server")[0]
+    listed = "\n".join(line for line in text.splitlines() if re.match(r"\| \d{3}\.\d+ \| .* \| (yes|no) \|$", line))
+    assert len(text.encode()) - len(listed.encode()) <= 116500
 
 
 def test_spec_levels():
