@@ -26,7 +26,7 @@ from tests.spec import without_jobs
 from tests.support import BashTool, Cancel, Client, MODES, PROFILES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
 from tests.support import changed, compiled_script, long_look, needs_proc, one_or_more, ran, recipes, sabotaged
 from tests.support import saboteurs_at_tests, slack_s
-from tests.tools.contents import with_contents
+from tests.tools.contents import contents, with_contents
 
 
 PROPERTIES = {
@@ -231,6 +231,12 @@ def test_spec_for_levels(levels):
     assert re.findall(r"(?ms)^```example[^\n]*\n(.*?)^```$", text) == examples
     for head in ("environment", "rule 1", "groups", "pattern TOKEN", "grammar"):
         assert "\n```%s\n" % head in text
+    for table in re.findall(r"(?m)^\|(?!.*MODES).* level \|\n\|[-|]*\n((?:\| .*\n)+)", SPEC):
+        rows = [re.split(r" \| ", line[2:-2]) for line in table.splitlines()]
+        missing = [
+            row[0] for row in rows if held & {*row[-1].split(", ")} and row[0].split("](")[0].strip("[") not in text
+        ]
+        assert not missing
     assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
     prose = re.sub(r"^```[^\0]*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE)
     named = set(re.findall(r"(?<![\d.,-])%s(?![\d.]*\d|,\d|:| ?(?:s|seconds|bytes)\b)" % REFERENCE, prose))
@@ -243,6 +249,14 @@ def test_spec_for_levels(levels):
 def test_spec_contents():
     """The contents of SPEC.md are made from its clauses, its examples and the names of the properties."""
     assert SPEC == with_contents(SPEC)
+
+
+def test_spec_stays_short():
+    """The page, and its text for the levels that most ports build, without the contents."""
+    assert SPEC.count("\n") - contents().count("\n") <= 4600
+    text = spec_for("core", "server")[0]
+    listed = "\n".join(line for line in text.splitlines() if re.match(r"\| \d{3}\.\d+ \| .* \| (yes|no) \|$", line))
+    assert len(text.encode()) - len(listed.encode()) <= 116500
 
 
 def test_spec_levels():
@@ -308,13 +322,15 @@ def test_spec_definitions():
 def test_spec_constants():
     """The constants of SPEC.md and of its notes are the module's, all of them, each in one of the two; those of 4.10 name
     a clause or a section. Each of the module's texts stands in SPEC.md."""
-    rows = rows_of("4.10 Constants")
-    assert all(re.search(r"\b(\d{3}\.\d+|[24]\.\d+)\b", row[2]) for row in rows[1:])
-    rows += rows_of("4.13 The Model Context Protocol") + table_of("spec-notes.md", "Numbers of the oracle's own choice")
-    rows = [row for row in rows if re.fullmatch("`[A-Z_]+`", row[0])]
+    rows = rows_of("4.10 Constants")[1:]
+    places = r"(\d{3}\.\d+|[24]\.\d+(, step \d+)?)"
+    assert all(re.fullmatch(r"%s(, %s)*" % (places, places), where) for where, _ in rows)
+    known = [(name, value) for _, told in rows for name, value in re.findall(r"`([A-Z_]+)` ([-\d.]+)", told)]
+    own = table_of("spec-notes.md", "Numbers of the oracle's own choice")
+    known += [(name.strip("`"), value) for name, value, _ in own]
     units = {"KIB": 1024, "MIB": 1024**2}
-    assert {**{row[0].strip("`"): float(row[1]) for row in rows}, **units} == constants(int, float)
-    assert len(rows) == len({row[0] for row in rows})
+    assert {**{name: float(value) for name, value in known}, **units} == constants(int, float)
+    assert len(known) == len(dict(known))
     told_otherwise = {name for name in constants(str) if name.startswith("DESCRIPTION_")} | {"PROC", "LOADER"}
     for name, text in constants(str).items():
         assert name in told_otherwise or text in SPEC or text.replace("\n", "\\n") in SPEC, name

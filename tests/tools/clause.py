@@ -18,7 +18,7 @@ from tests.support import SOURCE, one_or_more, saboteurs_at_tests, spans
 
 
 # Tests that take no time and hold the pages to each other and to the code.
-PAGES = "test_pages or spec_levels or spec_constants or spec_results or spec_numbers or numbers_of_the_pages or the_code_names"
+PAGES = "test_pages or spec_levels or spec_contents or spec_constants or spec_results or spec_numbers or numbers_of_the_pages or the_code_names"
 
 
 def places_of(number):
