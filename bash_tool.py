@@ -3454,13 +3454,11 @@ _TYPE_NAMES = {
 }
 
 
-def _type_name(value: object) -> str:
+def name_type(value: object) -> str:
+    """What JSON calls the type of a value: 1000.0 is an integer, true is none."""
+    if isinstance(value, float) and value.is_integer():
+        return "integer"
     return _TYPE_NAMES.get(type(value), type(value).__name__)
-
-
-def _is_integer(value: object) -> bool:
-    """True for an integer of JSON: 1000.0 is an integer, true is none."""
-    return value.is_integer() if isinstance(value, float) else _type_name(value) == "integer"
 
 
 def refuse(reason: str) -> Outcome:
@@ -3472,9 +3470,9 @@ def parse_command(
 ) -> Request | Outcome:
     """A command that was asked for, as a request; or why not. Upholds REQ-BASH-012.3 and 021.10."""
     if not isinstance(command, str):
-        return refuse('"command" must be a string, got %s' % _type_name(command))
+        return refuse('"command" must be a string, got %s' % name_type(command))
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
-        got = '"%s"' % shorten(mode) if isinstance(mode, str) else _type_name(mode)
+        got = '"%s"' % shorten(mode) if isinstance(mode, str) else name_type(mode)
         return refuse(
             '"mode" must be one of %s, got %s' % (join_names(profile.timeouts_s), got)
         )
@@ -3497,7 +3495,7 @@ def interpret(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
             value = int(value)
         elif kind == "boolean" and key != "restart" and value in ("true", "false"):
             return value == "true"
-    no_process = key in ("check_pid", "kill_pid") and _is_integer(value) and value == 0
+    no_process = key in ("check_pid", "kill_pid") and value == 0 and value is not False
     return None if no_process else value
 
 
@@ -3508,11 +3506,10 @@ def keep_given(arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[s
 
 def find_fault(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
-    wanted = schema.get("type", _type_name(value))
-    right = _is_integer(value) if wanted == "integer" else _type_name(value) == wanted
-    if not right and key != "mode":  # parse_command says more of a mode
+    wanted = schema.get("type", name_type(value))
+    if name_type(value) != wanted and key != "mode":  # parse_command says more of a mode
         wanted = "an integer" if wanted == "integer" else "a " + wanted
-        return '"%s" must be %s, got %s' % (key, wanted, _type_name(value))
+        return '"%s" must be %s, got %s' % (key, wanted, name_type(value))
     if "minimum" not in schema or schema["minimum"] <= value <= schema["maximum"]:
         return ""
     got = "%d" % value if abs(value) < 1e15 else "a number of another size"
@@ -3542,7 +3539,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             return refuse("not a JSON object (%s)" % shorten(problem))
     if not isinstance(arguments, Mapping):
         return refuse(
-            'expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments)
+            'expected a JSON object such as {"command": "ls"}, got %s' % name_type(arguments)
         )
     known = argument_schemas(profile)
     unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
@@ -5550,7 +5547,7 @@ def call_message(call: Call, result: Result, structured: bool) -> Message:
 
 def _id(value: Any) -> Id | None:
     """The value, if it can name a request or its progress; else None."""
-    return value if isinstance(value, str) or _is_integer(value) else None
+    return value if name_type(value) in ("string", "integer") else None
 
 
 # The id in the first and the last bytes of a message that is too long, with a NUL between: only
@@ -5579,7 +5576,7 @@ def _object(owner: Message, name: str) -> Message:
     """The member of this name, which must be an object. What is null or missing counts as empty.
     Raises ValueError."""
     value = owner.get(name)
-    require(value is None or isinstance(value, dict), name, "an object", _type_name(value))
+    require(value is None or isinstance(value, dict), name, "an object", name_type(value))
     return value or {}
 
 
@@ -5591,7 +5588,7 @@ def _handle_request(id_: Id, method: str, message: Message, tool: Message) -> Me
     # `initialize` belongs to the older era, whatever its `_meta` says.
     version = None if method == "initialize" else meta.get(META + "protocolVersion")
     is_named = version is None or isinstance(version, str)
-    require(is_named, "the protocol version", "a string", _type_name(version))
+    require(is_named, "the protocol version", "a string", name_type(version))
     if version not in (None, *STATELESS_VERSIONS):
         data = {"requested": version, "supported": VERSIONS}
         return error_message(id_, UNKNOWN_VERSION, "unsupported protocol version", data=data)
@@ -5600,7 +5597,7 @@ def _handle_request(id_: Id, method: str, message: Message, tool: Message) -> Me
         name, token = params.get("name"), meta.get("progressToken")
         require(name == tool["name"], "name", '"%s"' % tool["name"], shorten(name))
         require(
-            _id(token) is token, "progressToken", "a string or an integer", _type_name(token)
+            _id(token) is token, "progressToken", "a string or an integer", name_type(token)
         )
         return Call(id_, _object(params, "arguments"), token, stateless)
     asked = params.get("protocolVersion")
