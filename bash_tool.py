@@ -3103,30 +3103,16 @@ def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
     return os.path.abspath(os.path.join(base, path))
 
 
-def choose_folder(profile: Profile, given: AnyPath | None) -> str:
-    """The absolute path of the folder for output files and records, which is made with the first
-    file. The one that is given, with ValueError, and OSError where no folder can ever stand: one
-    that is missing, full or not writable may change. Else the one folder of this user, within the
-    first folder for temporary files that can be written to; a new private one where the folder of
-    that name is a link, another user's or open to others. Upholds REQ-BASH-009.2 and 026.12."""
-    if given is not None:
-        path = absolute_path("state_dir", given)
-        try:
-            os.stat(path + "/")
-        except OSError as problem:
-            if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
-                wanted = "state_dir takes a folder (%s)" % problem.strerror
-                raise OSError(problem.errno, wanted, path) from None
-        return path
-    base = temporary_folder()
-    if not profile.own_folder:
-        return base
-    path = os.path.join(base, "bash-tool-of-%d" % os.geteuid())
-    with suppress(FileNotFoundError):
-        info = os.lstat(path)
-        is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
-        if not (is_private and info.st_uid == os.geteuid() and usable(path)):
-            return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+def check_state_folder(given: AnyPath) -> str:
+    """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
+    folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
+    path = absolute_path("state_dir", given)
+    try:
+        os.stat(path + "/")
+    except OSError as problem:
+        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
+            wanted = "state_dir takes a folder (%s)" % problem.strerror
+            raise OSError(problem.errno, wanted, path) from None
     return path
 
 
@@ -4977,6 +4963,23 @@ def name_jobs(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quote(job.command)) for job in jobs)
 
 
+def default_folder(profile: Profile) -> str:
+    """Where a tool that was given no folder puts output files and records: in the one folder of
+    this user, within the first folder for temporary files that can be written to; a new private
+    one where the folder of that name is a link, another user's or open to others. It is made
+    with the first file. Upholds REQ-BASH-009.2."""
+    base = temporary_folder()
+    if not profile.own_folder:
+        return base
+    path = os.path.join(base, "bash-tool-of-%d" % os.geteuid())
+    with suppress(FileNotFoundError):
+        info = os.lstat(path)
+        is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
+        if not (is_private and info.st_uid == os.geteuid() and usable(path)):
+            return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+    return path
+
+
 class JobTable:
     """The jobs of one tool: how many live, which a model may ask about, and whose end the model has
     yet to be told. No lock, which a fork of the host or a signal handler could meet held: each
@@ -5256,9 +5259,8 @@ class BashTool(Live):
         row = choose_profile(profile, timeout_s, carry)
         keep, drop = check_strings(keep_env, "keep_env"), check_strings(drop_env, "drop_env")
         words = check_shell(shell)
-        passed, withheld = tool_env(
-            own_environment(os.environ), base_env, env or {}, keep, drop, len(words) > 1
-        )
+        own = own_environment(os.environ)
+        passed, withheld = tool_env(own, base_env, env or {}, keep, drop, len(words) > 1)
         self.withheld = tuple(withheld)
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
@@ -5267,14 +5269,15 @@ class BashTool(Live):
         right = is_integer_in(max_jobs, 0, sys.maxsize)
         require(right, "max_jobs", "a whole number from 0 up", max_jobs)
         first = Start(os.fsencode(check_directory(cwd)), encode_env(passed))
+        given = None if state_dir is None else check_state_folder(state_dir)
         _engine.confinement = confinement()
         self._on_call = on_call
         terms = Terms(
             profile=row,
             first=first,
             shell=words,
-            folder=choose_folder(row, state_dir),
-            lists_folder=state_dir is not None,
+            folder=given or default_folder(row),
+            lists_folder=given is not None,
             carries=carry,
             ephemeral=ephemeral,
             deny=check_strings(deny, "deny"),
@@ -6217,7 +6220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             deny=list(map(_typed, options.deny)),
             keep_env=options.keep_env,
             drop_env=options.drop_env,
-            state_dir=choose_folder(profile, options.state_dir or None),
+            state_dir=options.state_dir or default_folder(profile),
             on_call=_logger(options.log) if options.log else None,
             carry=options.carry,
             ephemeral=options.ephemeral,

@@ -195,7 +195,7 @@ BROKEN = {
     "008.5": [("_draw", ".write(run)", ".write(run), sum(map(ord, 9 * line.getvalue()))")],
     "009.2": [
         ("_create", "os.fchmod(fd, 0o600)", "pass"),  # 0600 less the umask
-        ("choose_folder", "is_private and info.st_uid == os.geteuid() and usable", "usable"),
+        ("default_folder", "is_private and info.st_uid == os.geteuid() and usable", "usable"),
         ("make_folder", "not info.st_mode & 0o022", "True"),
         ("make_folder", "is_safe or info.st_uid not in (os.geteuid(), 0)", "is_safe"),
     ],
