@@ -3077,67 +3077,6 @@ def check_strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     return strings
 
 
-def check_directory(cwd: AnyPath | None) -> str:
-    """The directory of a tool, absolute. One that is given must be there: a typing error is to
-    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
-    try:
-        base = os.getcwd()
-    except FileNotFoundError:  # the host's own directory is gone: commands will say so
-        base = "/nonexistent"
-    if cwd is None:
-        return base
-    path = absolute_path("cwd", cwd, base)
-    try:
-        os.stat(path + "/")  # ENOTDIR where it is a file
-    except OSError as problem:
-        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
-        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
-        raise OSError(problem.errno, wanted, path) from None
-    return path
-
-
-def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
-    """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
-    require(right, what, "a path", path)
-    return os.path.abspath(os.path.join(base, path))
-
-
-def check_state_folder(given: AnyPath) -> str:
-    """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
-    folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
-    path = absolute_path("state_dir", given)
-    try:
-        os.stat(path + "/")
-    except OSError as problem:
-        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
-            wanted = "state_dir takes a folder (%s)" % problem.strerror
-            raise OSError(problem.errno, wanted, path) from None
-    return path
-
-
-# In the words of a prefix: another shell as the last program, bash with an option and no bash
-# behind it, or no program at all. A word that begins with `-` is no program.
-_NO_BASH = r"""(?xs)
-    (?:^|\s)(?:(?:[^-\s]\S*)?/)?
-    (?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*
-    |bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$
-    |^(?:\s*-\S*)*\s*$
-    """
-
-
-def check_shell(given: str | Sequence[str]) -> list[bytes]:
-    """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
-    shell has other options, and bash takes no options behind those of its own. Any other program
-    may start bash. Upholds REQ-BASH-026.12."""
-    words = check_strings(given, "shell")
-    wanted = (
-        "words that end in bash or in a program that starts it, without options behind bash"
-    )
-    require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
-    return list(map(os.fsencode, words))
-
-
 @dataclass(frozen=True, repr=False)
 class Profile:
     """One way of speaking to a model: a row of PROFILES, or `dataclasses.replace(row, ...)`.
@@ -4957,6 +4896,67 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 # The public class. What a model or a command does is answered; what a host does wrong is raised.
 # One call is one exchange with a supervisor; a profile is consulted for the request, and when the
 # answer is written.
+
+
+def check_directory(cwd: AnyPath | None) -> str:
+    """The directory of a tool, absolute. One that is given must be there: a typing error is to
+    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
+    try:
+        base = os.getcwd()
+    except FileNotFoundError:  # the host's own directory is gone: commands will say so
+        base = "/nonexistent"
+    if cwd is None:
+        return base
+    path = absolute_path("cwd", cwd, base)
+    try:
+        os.stat(path + "/")  # ENOTDIR where it is a file
+    except OSError as problem:
+        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
+        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
+        raise OSError(problem.errno, wanted, path) from None
+    return path
+
+
+def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
+    """An absolute path, which is not looked at: its file system may not answer."""
+    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    require(right, what, "a path", path)
+    return os.path.abspath(os.path.join(base, path))
+
+
+def check_state_folder(given: AnyPath) -> str:
+    """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
+    folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
+    path = absolute_path("state_dir", given)
+    try:
+        os.stat(path + "/")
+    except OSError as problem:
+        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
+            wanted = "state_dir takes a folder (%s)" % problem.strerror
+            raise OSError(problem.errno, wanted, path) from None
+    return path
+
+
+# In the words of a prefix: another shell as the last program, bash with an option and no bash
+# behind it, or no program at all. A word that begins with `-` is no program.
+_NO_BASH = r"""(?xs)
+    (?:^|\s)(?:(?:[^-\s]\S*)?/)?
+    (?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*
+    |bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$
+    |^(?:\s*-\S*)*\s*$
+    """
+
+
+def check_shell(given: str | Sequence[str]) -> list[bytes]:
+    """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
+    shell has other options, and bash takes no options behind those of its own. Any other program
+    may start bash. Upholds REQ-BASH-026.12."""
+    words = check_strings(given, "shell")
+    wanted = (
+        "words that end in bash or in a program that starts it, without options behind bash"
+    )
+    require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
+    return list(map(os.fsencode, words))
 
 
 def name_jobs(jobs: Iterable[Job]) -> str:

@@ -338,7 +338,10 @@ def test_spec_constants():
 
 def errors_of_the_code():
     """The identifiers of errors that the code gives."""
-    told = re.findall(r"(?:reject\(|rejected\(|failed\(|fail\(|SpawnError\(|\berror=|\berror, reason = |\"failed\", )\"(\w+)\"", SOURCE)
+    told = re.findall(
+        r"(?:reject\(|rejected\(|failed\(|fail\(|SpawnError\(|\berror=|\berror, reason = |\"failed\", )\"(\w+)\"",
+        SOURCE,
+    )
     return set(told) - set(bash_tool.OUTPUT_SCHEMA["properties"]["status"]["enum"]) | {"lost"}
 
 
