@@ -123,8 +123,8 @@ CHANGING = {"JOBS", "STREAMS", "GUARDED", "library"}
 
 @functools.lru_cache(maxsize=None)
 def spec_for(*levels):
-    """The text of SPEC.md for these levels and for those that they are built upon, and the numbers that it explains. An
-    example is shown if a tool of these levels offers all that the example uses."""
+    """The text of SPEC.md for these levels and for those that they are built upon, without the reasons, and the numbers that
+    it explains. An example is shown if a tool of these levels offers all that the example uses."""
     held = set(levels)
     while not held >= {below for level in held for below in UPON[level]}:
         held |= {below for level in held for below in UPON[level]}
@@ -149,11 +149,14 @@ def spec_for(*levels):
             last = offers_example(held, head.strip(), body)
         elif block and not block.startswith(("```", "|")):
             last = True
+        if block.startswith("Why: "):
+            continue  # SPEC.md has the reasons
         if all(shown for _, shown in scopes) and (depth or last or not block):
             block = table_for(block, held) if block.startswith("|") else block
             fenced_or_table = block.startswith(("```", "|"))
             block = without_jobs(block) if fenced_or_table and "jobs" not in held else block
             block = re.sub(r"^(```example) REQ-BASH-[\d.]+", r"\1", block)  # it stands below its clause
+            block = re.sub(r"^#### REQ-BASH-", "#### ", block)
             block = re.sub(r"(?m)^\| \[([\d.]+)\]\(#req-bash-\d+\)", r"| \1", block)  # the contents
             blocks.append(block if held & CHANGING else ALWAYS.sub("> ", block))
     for n in reversed(range(len(blocks))):  # a heading with nothing below it
@@ -164,8 +167,8 @@ def spec_for(*levels):
     known = numbers | {"section " + number for number in numbers}
     blocks = [block for n, block in enumerate(blocks) if block or n and blocks[n - 1]]
     blocks[0] += (
-        "\n\nThis is its text for %s. The numbers that are missing belong to other levels, and so does the example of a "
-        "clause without one." % " and ".join(name for name in UPON if name in held)
+        "\n\nThis is its text for %s, without the reasons. The numbers that are missing belong to other levels, and so does "
+        "the example of a clause without one." % " and ".join(name for name in UPON if name in held)
     )
     return "\n".join(block if block.startswith("```") else without_references(block, known) for block in blocks), known
 
