@@ -3161,7 +3161,7 @@ class Profile:
         for name in LIMITS_ON_OUTPUT:
             self._check_limit(name)
         can_keep = tells_jobs and self.saves
-        right = self.on_timeout in (OnTimeout if can_keep else [OnTimeout.KILL])
+        right = self.on_timeout in (list(OnTimeout) if can_keep else [OnTimeout.KILL])
         wanted = "OnTimeout.KILL, or KEEP where the format tells of jobs and `saves` is True"
         require(right, "on_timeout", wanted, self.on_timeout)
         named = self.file_prefix and "/" not in self.file_prefix
@@ -3363,7 +3363,8 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
         "anthropic-native": {"type": "bash_20250124", "name": "bash"},
         "openai-native": {"type": "shell", "environment": {"type": "local"}},
     }
-    require(style in forms, "style", "one of " + join_names(forms), style)
+    if style not in forms:
+        raise ValueError("style must be one of %s, got %r" % (join_names(forms), style))
     return forms[style]
 
 

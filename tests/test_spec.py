@@ -225,7 +225,7 @@ def test_spec_for_levels(levels):
     """The text for some levels has all their clauses and no other, and names nothing that it does not have."""
     text, known = spec_for(*levels)
     held = {level for level in UPON if level in levels or any(level in UPON[one] for one in levels)} | {"core"}
-    assert set(re.findall(r"^#### REQ-BASH-(\S+)", text, re.MULTILINE)) == {n for n in CLAUSES if holds_clause(held, n)}
+    assert set(re.findall(r"^#### (\d\S+)", text, re.MULTILINE)) == {n for n in CLAUSES if holds_clause(held, n)}
     examples = [body for n, head, body in EXAMPLES if holds_clause(held, n) and offers_example(held, head, body)]
     examples = examples if "jobs" in held else [*map(without_jobs, examples)]
     assert re.findall(r"(?ms)^```example[^\n]*\n(.*?)^```$", text) == examples
