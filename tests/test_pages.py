@@ -8,8 +8,8 @@ import re
 import pytest
 
 from tests.spec import HERE, rows_of
-from tests.support import BashTool, MODES, PROFILES, SOURCE, bash_tool
-from tests.test_spec import errors_of_the_code, profile_cell
+from tests.support import BashTool, Client, MODES, PROFILES, SOURCE, bash_tool, needs_proc
+from tests.test_spec import converse_as, errors_of_the_code, profile_cell
 
 
 MANUAL = (HERE / "docs" / "manual.md").read_text(encoding="utf-8")
@@ -213,6 +213,13 @@ def test_mcp():
     versions = MANUAL.split("- **Versions**: ")[1].split("\n- ")[0]
     known = [*bash_tool.HANDSHAKE_VERSIONS, *bash_tool.STATELESS_VERSIONS]
     assert sorted(re.findall(r"`(\d{4}-\d\d-\d\d)`", versions)) == sorted(known)
+
+
+@needs_proc
+def test_transcripts(tmp_path):
+    """What a model says and reads on the page is what the tool says."""
+    for transcript in re.findall(r"(?ms)^```transcript\n(.*?)^```", MANUAL):
+        converse_as(transcript, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/manual.md", "docs/design.md", "docs/recipes.md"])
