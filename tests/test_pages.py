@@ -222,6 +222,18 @@ def test_transcripts(tmp_path):
         converse_as(transcript, tmp_path)
 
 
+def test_exchange():
+    """The server answers the messages of the page with those of the page."""
+    (exchange,) = re.findall(r"(?ms)^```text\n(.*?)^```", MANUAL)
+    with Client() as client:
+        for line in exchange.splitlines():
+            if line.startswith("> "):
+                client.send(line[2:].encode())
+            else:
+                pattern = re.escape(line).replace("…", ".*")
+                assert re.fullmatch(pattern, json.dumps(client.receive(), ensure_ascii=False)), line
+
+
 @pytest.mark.parametrize("name", ["README.md", "docs/manual.md", "docs/design.md", "docs/recipes.md"])
 def test_links_and_lines(name):
     """Each link within the pages leads to a page or a heading that is there; no line of prose has more than 120 columns,
