@@ -4929,13 +4929,16 @@ def check_state_folder(given: AnyPath) -> str:
     """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
     folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
     path = absolute_path("state_dir", given)
-    try:
-        os.stat(path + "/")
-    except OSError as problem:
-        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
-            wanted = "state_dir takes a folder (%s)" % problem.strerror
-            raise OSError(problem.errno, wanted, path) from None
-    return path
+    code = errno.EPERM
+    if not (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")):
+        try:
+            os.stat(path + "/")
+            return path
+        except OSError as problem:
+            code = problem.errno or 0
+    if code not in (errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG):
+        return path
+    raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
 
 
 # In the words of a prefix: another shell as the last program, bash with an option and no bash

@@ -301,7 +301,7 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
 @clause(
     "002.3",
     saboteur=[
-        ("Life._end", "self._asked_s", "self.seen = self.seen._replace(childless=True)\nself._asked_s"),
+        ("Life._end", "if self.stops > 1:", "self.seen = self.seen._replace(childless=True)\nif self.stops > 1:"),
         ("Command.end_output", "self.output.close_pipes()", "self.shell.popen.kill()\nself.output.close_pipes()"),
     ],
 )
@@ -5544,7 +5544,7 @@ def test_req_bash_026_12_what_no_command_can_run_behind(wrapper, other, folder, 
         BashTool(shell=("sandbox", "--shell=/bin/bash", "--flag"))
     file = Path("file")
     file.touch()
-    for path in ("/dev/null/x", "file", file / other, "x" * 300):
+    for path in ("/proc/x", "/proc", "/sys/x/y", "/dev/null/x", "file", file / other, "x" * 300):
         with pytest.raises(OSError, match="state_dir takes a folder .*%s" % re.escape(str(path))):
             BashTool(state_dir=path)
     for path in (other, "/no/such", "/proc/self/cwd/" + other, "."):

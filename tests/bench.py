@@ -58,6 +58,9 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Se
 HERE = Path(__file__).resolve().parent.parent
 FIGURES: list[Figure] = []
 
+for hides in ("PYTHONUNBUFFERED", "FORCE_COLOR"):  # how programs hold back their output
+    os.environ.pop(hides, None)
+
 
 @dataclasses.dataclass(frozen=True)
 class Figure:

@@ -298,6 +298,12 @@ def test_what_saves_the_state_leaves_no_trace_in_it():
         assert tool.run("pwd").stdout == "/\n"
         tool.run("cd %s; exec 1023<>data; f() { exit 0; }; f" % shlex.quote(os.getcwd()))
     assert Path("data").read_bytes() == b"head\0tail"
+    in_host("""
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+        BashTool(carry=True).run("exec 9<>data; f() { exit 0; }; f")
+    """)
+    assert Path("data").read_bytes() == b"head\0tail"
 
 
 @fault(

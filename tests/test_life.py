@@ -67,7 +67,7 @@ class History(RuleBasedStateMachine):
         others=st.lists(
             st.tuples(st.sampled_from([*KINDS, "filter", "filter", "swallows"]), st.booleans()), max_size=3
         ),
-        start=st.lists(st.sampled_from(["due", "due", "exit", "killed", "stop"]), max_size=4),
+        start=st.lists(st.sampled_from(["due", "due", "exit", "killed", "stop", "kill_job"]), max_size=4),
     )
     def begin(self, kind, ephemeral, grace_s, sees_tree, outsider, others, start):
         self.plan = PLAN._replace(ephemeral=ephemeral, grace_s=grace_s, **PLANS[kind])
@@ -91,7 +91,7 @@ class History(RuleBasedStateMachine):
             if each in ("exit", "killed"):
                 self.end(1, -9 if each == "killed" else 0)
                 self.turn()
-            elif each == "stop":
+            elif each in ("stop", "kill_job"):
                 self.somebody_ends_it(each)
             elif self.life.phase != "over":
                 self.the_time_comes()
@@ -131,7 +131,7 @@ class History(RuleBasedStateMachine):
         self.outsider = False
         self.turn()
 
-    @rule(what=st.sampled_from(["stop", "stop", "stop twice", "kill_job", "leave", "leave"]))
+    @rule(what=st.sampled_from(["stop", "stop", "stop twice", "kill_job", "kill_job", "leave", "leave"]))
     def somebody_ends_it(self, what):
         before, is_over = self.life.phase, self.life.phase == "over"
         if what == "leave" and not self.facts["has_left"]:
