@@ -1191,6 +1191,13 @@ class Output:
         for reader in list(self.pipes):
             self.read(reader)
 
+    def is_long_text(self) -> bool:
+        """True if the text of a stream is over the limit: three bytes replace an invalid one, and
+        a NUL."""
+        kept = [b"".join(buffer.captured()[:2]) for buffer in self.buffers]
+        texts = [decode(data).replace("\0", "\ufffd").encode() for data in kept]
+        return bool(max(map(len, texts)) > self._plan.limit_bytes)
+
     def save(self) -> None:
         """From now on the bytes go to a file in the state folder, those from before included; the
         file is locked for as long as its writer lives. Upholds REQ-BASH-009.8."""
@@ -1948,6 +1955,8 @@ class Command:
             if not life.status and not life.is_job:
                 self.shell.notes += leftover_notes(self)
         self.shell.clear_scratch()
+        if self.plan.saves and self.output.is_long_text():
+            self.output.save()
         if self.line.abandoned or (self.line.has_left and not life.known_as_job):
             self.output.discard()  # nobody reads the answer that names the file
         elif life.is_job:
@@ -3395,9 +3404,7 @@ _TYPE_NAMES = {
 
 
 def name_type(value: object) -> str:
-    """What JSON calls the type of a value: 1000.0 is an integer, true is none."""
-    if isinstance(value, float) and value.is_integer():
-        return "integer"
+    """What JSON calls the type of a value."""
     return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
@@ -6231,6 +6238,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         ) as tool:
             return _use(tool, options)
     except SystemExit as ending:  # of argparse, whose code 2 could be the command's own
+        with suppress(OSError, AttributeError):  # there may be no standard output
+            sys.stdout.flush()
         return EXIT_CODES["failed"] if ending.code else 0
     except KeyboardInterrupt:  # while the command was read
         return EXIT_CODES["cancelled"]

@@ -435,6 +435,10 @@ def test_a_server_is_started_asked_and_stopped():
         assert [one[:2] for one in told] == [(job.pid, "ended by signal 9 (SIGKILL)")]
 
 
+def test_help_goes_into_a_pipe():
+    assert ran(sys.executable, str(TOOL), "--help").stdout.startswith(b"usage: ")
+
+
 def test_help_is_short_enough_to_read():
     """What `help` prints holds no row of data; each option, field and method has its words."""
     env = dict(os.environ, PYTHONPATH=str(TOOL.parent), PAGER="cat")
