@@ -1704,7 +1704,9 @@ class Life:
     _alone_s = 0.0  # since when filters alone are left
 
     def __init__(self, plan: Plan, sees_tree: bool, now: float) -> None:
-        self._plan, self.started_s, self.seen = plan, now, Seen()
+        self._plan = plan
+        self.started_s = now
+        self.seen = Seen()
         self.is_job, self._grace_s = plan.background, plan.grace_s
         self._has_steps = sees_tree and plan.grace_s > 0
         self._limit_s, self._answer_s = now + plan.limit_s, now + plan.answer_after_s
@@ -1768,7 +1770,8 @@ class Life:
         if self.seen.childless or now >= self._kill_s + UNKILLABLE_S:
             if not self.has_stayed:
                 return self._move("report", "end_output")
-            self.stops, self._limit_s = 0, inf
+            self.stops = 0
+            self._limit_s = inf
             return self._move("stay", "end_output")
         if now >= self._kill_s:
             self.due_s = now + KILL_EVERY_S
@@ -1820,8 +1823,10 @@ class Life:
 
     def _begin_end(self, now: float) -> str:
         self._asked_s = self.due_s = now
-        self._kill_s, self._asked_bytes = now + self._grace_s, self.seen.heard_bytes
-        self.steps, self._in_steps = Steps(self._grace_s, now), self._has_steps
+        self._kill_s = now + self._grace_s
+        self._asked_bytes = self.seen.heard_bytes
+        self.steps = Steps(self._grace_s, now)
+        self._in_steps = self._has_steps
         return self._move("end", "" if self._in_steps else "terminate")
 
     def _is_over(self) -> bool:
@@ -3408,6 +3413,11 @@ def name_type(value: object) -> str:
     return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
+def is_integer(value: object) -> bool:
+    """True for an integer of JSON: 1000.0 is an integer, true is none."""
+    return value.is_integer() if isinstance(value, float) else name_type(value) == "integer"
+
+
 def refuse(reason: str) -> Outcome:
     return reject("invalid_arguments", "invalid arguments: " + reason)
 
@@ -3454,7 +3464,8 @@ def keep_given(arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[s
 def find_fault(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
     wanted = schema.get("type", name_type(value))
-    if name_type(value) != wanted and key != "mode":  # parse_command says more of a mode
+    right = is_integer(value) if wanted == "integer" else name_type(value) == wanted
+    if not right and key != "mode":  # parse_command says more of a mode
         wanted = "an integer" if wanted == "integer" else "a " + wanted
         return '"%s" must be %s, got %s' % (key, wanted, name_type(value))
     if "minimum" not in schema or schema["minimum"] <= value <= schema["maximum"]:
@@ -5558,7 +5569,7 @@ def call_message(call: Call, result: Result, structured: bool) -> Message:
 
 def _id(value: Any) -> Id | None:
     """The value, if it can name a request or its progress; else None."""
-    return value if name_type(value) in ("string", "integer") else None
+    return value if isinstance(value, str) or is_integer(value) else None
 
 
 # The id in the first and the last bytes of a message that is too long, with a NUL between: only
