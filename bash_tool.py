@@ -27,9 +27,9 @@ refusal or a failure is a Result with `is_error`; its `error` has an id if somet
 command went wrong. A mistake of the program is a ValueError; a directory or a file that is missing
 is an OSError.
 
-SPEC.md holds the clauses (REQ-BASH-nnn.m) that the docstrings name; the tests hold them word for
-word. Standard library only, CPython 3.9 and later, Linux first, macOS too. Vendor it by copying
-this file.
+SPEC.md holds the clauses (REQ-BASH-nnn.m); the tests hold them word for word, and say of each which
+function upholds it. Standard library only, CPython 3.9 and later, Linux first, macOS too. Vendor
+it by copying this file.
 """
 
 # How it works
@@ -437,7 +437,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def decode(data: bytes) -> str:
-    """The bytes as text; what is not UTF-8 becomes U+FFFD. Upholds REQ-BASH-008.4."""
+    """The bytes as text; what is not UTF-8 becomes U+FFFD."""
     return data.decode("utf-8", "replace")
 
 
@@ -467,7 +467,7 @@ def quote(value: object) -> str:
 
 def read_returncode(returncode: int) -> tuple[int, str | None]:
     """The exit code and the name of the signal, from subprocess's return code: signal n reads
-    as 128 + n, as in any shell. Upholds REQ-BASH-007.2.
+    as 128 + n, as in any shell.
 
     >>> read_returncode(3), read_returncode(-9)
     ((3, None), (137, 'SIGKILL'))
@@ -486,8 +486,7 @@ def describe_stop(status: str, limit_s: float) -> str:
 
 def describe_end(ended: Outcome, before_number: str) -> str:
     """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
-    answer and in the list of jobs, where a job that was told to stop has not failed. Upholds
-    REQ-BASH-003.5, 003.6, 003.7 and 003.24."""
+    answer and in the list of jobs, where a job that was told to stop has not failed."""
     stopped = describe_stop(ended.status, ended.limit_s)
     if stopped:
         return "failed: " + stopped
@@ -598,8 +597,7 @@ def remove_files(output: str) -> None:
 
 
 def _create(path: str, flags: int) -> int:
-    """A descriptor of a new file that is this user's alone. Raises OSError. Upholds
-    REQ-BASH-009.9."""
+    """A descriptor of a new file that is this user's alone. Raises OSError."""
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with suppress(OSError):  # a file system without modes
         os.fchmod(fd, 0o600)  # the umask may have taken more away
@@ -663,7 +661,7 @@ def make_folder(path: str) -> None:
 
 def make_scratch(folder: bytes) -> bytes:
     """A new empty folder in a new folder of the state folder: `cd ..` shows no output files.
-    Raises OSError. Upholds REQ-BASH-013.4."""
+    Raises OSError."""
     make_folder(os.fsdecode(folder))
     parent = os.path.join(folder, b"scratch-" + os.urandom(6).hex().encode())
     os.mkdir(parent, 0o700)
@@ -687,7 +685,7 @@ def own_outputs(folder: str, prefix: str) -> set[str]:
 
 def _make_room(folder: str, prefix: str) -> None:
     """Removes the oldest finished output files, with their records, while the folder holds too
-    much or too many. Only files of this user count. Upholds REQ-BASH-009.6."""
+    much or too many. Only files of this user count."""
     files: dict[str, tuple[float, int]] = {}
     for path in own_outputs(folder, prefix):
         with suppress(OSError):  # it may be gone by now
@@ -814,7 +812,7 @@ def _command_line(pid: int) -> str:
 
 def list_processes(processes: dict[int, int], form: str = "pid %d %s") -> str:
     """The processes as a note lists them. Those that are just ending are taken out of `processes`,
-    so that its numbers and groups are those of the note. Upholds REQ-BASH-011.2 and 011.7."""
+    so that its numbers and groups are those of the note."""
     names = []
     for pid in sorted(processes):
         line = _command_line(pid)
@@ -984,7 +982,7 @@ def pack(message: Any) -> bytes:
 class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total counts all. The
     last bytes are a deque of the chunks that were read, which moves no byte; small chunks are
-    joined, because each takes some 50 bytes of its own. Upholds REQ-BASH-010.1 and 010.2."""
+    joined, because each takes some 50 bytes of its own."""
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self.newlines = 0
@@ -1022,7 +1020,7 @@ class OutputBuffer:
 
 class SupervisorEnd(Channel):
     """A supervisor's end. What the host does not read waits here; of live output, the only
-    thing without a bound of its own, the end of each stream. Upholds REQ-BASH-016.2."""
+    thing without a bound of its own, the end of each stream."""
 
     has_left = False  # nobody reads what is sent: the host has left, or the caller
     abandoned = False  # the caller has left its call, but its host lives
@@ -1107,7 +1105,7 @@ class Output:
     """The output of one command: its pipes, what is kept of each stream, and the file with all
     raw bytes in the order of their arrival. They wait in memory while they fit there. A file
     that cannot be made or written ends the saving, never the command. The record of a job
-    stands beside the file. Upholds REQ-BASH-003.19, 009.2, 009.3, 009.4 and 009.5."""
+    stands beside the file."""
 
     last_s = 0.0  # when a byte was read or a pipe ended
     room = FILE_CAP_BYTES  # below 0: the file is capped
@@ -1127,8 +1125,7 @@ class Output:
         self._pending: bytearray | None = bytearray()
 
     def open_pipes(self, writers: list[int]) -> None:
-        """Opens a pipe for each stream; the ends for the shell go to `writers`. Raises OSError.
-        Upholds REQ-BASH-001.2 and 024.1."""
+        """Opens a pipe for each stream; the ends for the shell go to `writers`. Raises OSError."""
         for stream in range(self._plan.streams):
             reader, writer = os.pipe()
             writers.append(writer)
@@ -1200,7 +1197,7 @@ class Output:
 
     def save(self) -> None:
         """From now on the bytes go to a file in the state folder, those from before included; the
-        file is locked for as long as its writer lives. Upholds REQ-BASH-009.8."""
+        file is locked for as long as its writer lives."""
         if self._fd < 0 and not self.problem:
             try:
                 folder, prefix = os.fsdecode(self._plan.folder), self._plan.file_prefix
@@ -1215,7 +1212,7 @@ class Output:
             self._pending = None
 
     def _write(self, chunk: bytes | bytearray) -> None:
-        """Upholds REQ-BASH-009.3."""
+        """Writes to the file, as far as it takes more."""
         if self._fd < 0 or self.room < 0 or self.problem:
             return
         try:
@@ -1279,8 +1276,7 @@ class Output:
             self._close_pipe(reader)
 
     def close(self) -> None:
-        """Closes the pipes, the file and the record, which gives back their locks. Upholds
-        REQ-BASH-010.3."""
+        """Closes the pipes, the file and the record, which gives back their locks."""
         self.close_pipes()
         _close(self._fd, self._record)
 
@@ -1331,7 +1327,7 @@ builtin break; }; } <&"$BASH_EXECUTION_STRING" >&"$BASH_EXECUTION_STRING" \
 
 def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str:
     """The line for the arguments of a shell that finds the text of its command at descriptor
-    `fd`, with a prefix at 0. Upholds REQ-BASH-001.1, 028.4 and 028.12."""
+    `fd`, with a prefix at 0."""
     if has_prefix:
         read = "TMOUT=0 " + _READ_TEXT % ""
         line = read + _ENTER + read
@@ -1349,8 +1345,7 @@ class SpawnError(Exception):
 
 @lru_cache(maxsize=8)  # twelve folders of a PATH take 0.1 ms
 def find_program(name: bytes, path: bytes, cwd: bytes) -> bytes:
-    """The file of a shell, looked for along a path. Raises SpawnError. Upholds
-    REQ-BASH-007.4."""
+    """The file of a shell, looked for along a path. Raises SpawnError."""
     for folder in [b""] if b"/" in name else path.split(b":"):
         found = os.path.join(cwd, folder, name)
         if os.access(found, os.X_OK) and os.path.isfile(found):
@@ -1361,7 +1356,7 @@ def find_program(name: bytes, path: bytes, cwd: bytes) -> bytes:
 class Shell:
     """The shell of one command: its text, its directory, and the process group that it leads;
     `popen` is its process, from `start` on. Until the supervisor reaps the shell, the kernel
-    gives its number to no other process or group. Upholds REQ-BASH-001.7."""
+    gives its number to no other process or group."""
 
     def __init__(self, plan: Plan, source: int) -> None:
         """`source`: a descriptor of the command's own input, or subprocess.DEVNULL."""
@@ -1375,7 +1370,7 @@ class Shell:
     def start(self, writers: Sequence[int]) -> None:
         """Spawns the shell in its directory, or where the directory is gone in an empty folder:
         to refuse would end the conversation, any other folder would make relative paths
-        dangerous. Raises OSError, SpawnError. Upholds REQ-BASH-001.5, 013.1 and 026.4."""
+        dangerous. Raises OSError, SpawnError."""
         plan = self._plan
         self._make_text()
         try:
@@ -1397,8 +1392,7 @@ class Shell:
     def _spawn(self, cwd: bytes, writers: Sequence[int]) -> None:
         """The supervisor has taken on the environment of the command, so none is given here: to
         encode it for each spawn takes a tenth longer. Where the directory cannot be entered,
-        `filename` of the OSError is the directory. Upholds REQ-BASH-001.2, 004.1, 005.1, 005.2
-        and 014.7."""
+        `filename` of the OSError is the directory."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
         line = shell_line(
@@ -1423,8 +1417,7 @@ class Shell:
     def _make_text(self) -> None:
         """Makes what the shell reads its text from. A text may end in half a character, and `read
         -d ''` would take the NUL for the other half: a slash ends the directory, a newline the
-        text, and the line that the shell is told takes the newline off. Upholds REQ-BASH-004.9,
-        012.1 and 012.2."""
+        text, and the line that the shell is told takes the newline off."""
         text, behind = self._plan.text + b"\n\0", b"\0" if self._carries else b""
         if self._has_prefix:
             text = self._plan.cwd.rstrip(b"/") + b"/\0" + text
@@ -1444,8 +1437,7 @@ class Shell:
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
     def carried(self) -> bytes:
-        """What the shell has written behind its text, unless a signal has ended it. Upholds
-        REQ-BASH-028.2."""
+        """What the shell has written behind its text, unless a signal has ended it."""
         if not self._carries or (self.popen.returncode or 0) < 0:
             return b""
         data = os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
@@ -1467,7 +1459,7 @@ class Shell:
 
     def terminate(self, sent: Mapping[int, int]) -> None:
         """TERM to everything of the command that was not `sent` it yet. TERM before CONT: a stopped
-        process must find the TERM waiting when it wakes. Upholds REQ-BASH-004.4 and 004.5."""
+        process must find the TERM waiting when it wakes."""
         processes = descendants()
         left = {
             pid: group for pid, group in processes.items() if sent.get(pid) != signal.SIGTERM
@@ -1484,8 +1476,7 @@ class Shell:
         return not self._has_prefix or not any(map(has_inner_number, descendants()))
 
     def clear_scratch(self) -> None:
-        """Removes the scratch folder and its parent, or says that one of them holds something.
-        Upholds REQ-BASH-013.2."""
+        """Removes the scratch folder and its parent, or says that one of them holds something."""
         try:
             if self.scratch:
                 with suppress(FileNotFoundError):  # the command may have removed it
@@ -1501,8 +1492,7 @@ class Shell:
 
 def leftover_notes(command: Command) -> list[str]:
     """What names the processes that a foreground command has left behind, and says how to stop them
-    and where their output goes on. What is just ending holds the output for a moment longer.
-    Upholds REQ-BASH-011.2, 011.5 and 011.7."""
+    and where their output goes on. What is just ending holds the output for a moment longer."""
     left, output, path = command.leftovers, command.output, ""
     named = list_processes(left)
     if output.pipes and not left:
@@ -1870,7 +1860,7 @@ class Command:
         return not self.life.has_stayed
 
     def start(self) -> None:
-        """Spawns the shell. Raises SpawnError. Upholds REQ-BASH-007.4."""
+        """Spawns the shell. Raises SpawnError."""
         writers: list[int] = []
         try:
             if self.plan.background:
@@ -1919,7 +1909,7 @@ class Command:
 
     def answer_as_job(self) -> None:
         """The caller has waited long enough: the answer goes out. A kept command goes on also where
-        no record of it can be written. Upholds REQ-BASH-003.1, 003.2 and 003.17."""
+        no record of it can be written."""
         if not self.plan.background:
             with suppress(SpawnError):
                 self.output.begin_job()
@@ -1971,8 +1961,7 @@ class Command:
         self.output.end_live()
 
     def note_end(self) -> None:
-        """Appends the completion note of a job. Upholds REQ-BASH-003.5, 003.6, 003.7, 003.8, 003.9,
-        003.10 and 003.20."""
+        """Appends the completion note of a job."""
         ended = self.describe()
         how, still = describe_end(ended, ":"), list_processes(self.leftovers, "%d %s")
         note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
@@ -1984,8 +1973,7 @@ class Command:
             self.output.buffers[0].note = note
 
     def describe(self) -> Outcome:
-        """How the command stands: what the host is told, and what the record of a job says. Upholds
-        REQ-BASH-002.6, 007.2 and 007.7."""
+        """How the command stands: what the host is told, and what the record of a job says."""
         plan, life = self.plan, self.life
         code = life.seen.code
         status: Status = life.status or ("running" if code is None else "exited")
@@ -2085,7 +2073,7 @@ class Loop:
 def _handle_signals() -> None:
     """Makes every signal that can be caught wake this process and do nothing else. Handlers,
     because what is ignored or blocked would be so in commands too, while execve(2) resets what
-    is handled. Upholds REQ-BASH-003.4."""
+    is handled."""
     for number in signal.valid_signals():
         with suppress(OSError):  # KILL and STOP cannot be caught
             signal.signal(number, _do_nothing)
@@ -2141,7 +2129,7 @@ class ForkServer(Loop):
     """The process that forks supervisors, so that the host need not: a process that has never
     had a second thread can fork safely. The fork server is a subreaper too: what a supervisor
     leaves that was killed becomes its child, and is ended. The fork server ends when its host
-    has left and its last supervisor has ended. Upholds REQ-BASH-020.3."""
+    has left and its last supervisor has ended."""
 
     def __init__(self, control: socket.socket) -> None:
         super().__init__()
@@ -2267,8 +2255,7 @@ def _refuse(*_: Any, **__: Any) -> Any:
 
 
 class FrozenDict(dict[str, Any]):
-    """A dict that cannot be changed. Unlike a mappingproxy it can be pickled and copied. Upholds
-    REQ-BASH-026.13."""
+    """A dict that cannot be changed. Unlike a mappingproxy it can be pickled and copied."""
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
@@ -2279,7 +2266,7 @@ class FrozenDict(dict[str, Any]):
 
 class Live:
     """What stands for something that lives in this process: a copy is the object itself, so that a
-    framework may copy what holds one; and it cannot be pickled. Upholds REQ-BASH-026.14."""
+    framework may copy what holds one; and it cannot be pickled."""
 
     def __copy__(self) -> Live:
         return self
@@ -2423,13 +2410,11 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """True for a command that exited with exit code 0, and no `error`. Upholds
-        REQ-BASH-026.6."""
+        """True for a command that exited with exit code 0, and no `error`."""
         return self.exit_code == 0 and self.error is None
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a dict that `json.dumps` takes: all but the bytes. Upholds
-        REQ-BASH-011.6 and 026.11."""
+        """The fields as a dict that `json.dumps` takes: all but the bytes."""
         known = dict(
             vars(self),
             notes=list(self.notes),
@@ -2467,7 +2452,7 @@ _MOVE = r"""(?x)
 
 
 def _only_moves(text: str) -> str:
-    """The text with nothing left in it but what shows and what moves. Upholds REQ-BASH-008.7."""
+    """The text with nothing left in it but what shows and what moves."""
     text = without_nul(text)
     for letter in "PX[\\]^_":  # C1: one character for ESC and a letter
         text = text.replace(chr(ord(letter) + 0x40), "\x1b" + letter)
@@ -2495,7 +2480,7 @@ _WIDE = (
 def _without_remains(line: re.Match[str]) -> str:
     """The last text of an overwritten line. An earlier text of which something would stay visible
     behind the next keeps a line of its own above it, the last three of these: `pears,5` over
-    `apples,33` is no `pears,533`, which no program wrote. Upholds REQ-BASH-008.2."""
+    `apples,33` is no `pears,533`, which no program wrote."""
     # A NUL stands in the second column of a wide character.
     texts = re.findall("[^\r]+", re.sub(_WIDE, "\\g<0>\0", line[0]))
     above = [old for old, new in zip(texts, texts[1:]) if old.rstrip()[len(new) :]]
@@ -2569,7 +2554,7 @@ def render(text: str) -> str:
     that the last frame of a progress bar remains; CSI K erases to the end of the line or all of
     it; CSI C, D and G move the cursor within the line, A, B, E and F to other lines; CSI J
     erases all below the cursor. A cell is one code point, and a cursor beyond the end of a line
-    stands at its end. Upholds REQ-BASH-008.1, 008.2, 008.3, 008.5 and 008.6.
+    stands at its end.
 
     >>> render("10%\\r 50%\\r100%\\n\\x1b[31mred\\x1b[0m")
     '100%\\nred'
@@ -2585,7 +2570,7 @@ _CONTROLS = r"|[\x00-\x08\x0b\x0c\x0e-\x1f]"  # all but tab, newline and carriag
 
 def sanitise(text: str) -> str:
     """The text without CSI and OSC sequences and without control characters but tab, newline
-    and carriage return; `\\r\\n` becomes a newline. Upholds REQ-BASH-021.2.
+    and carriage return; `\\r\\n` becomes a newline.
 
     >>> sanitise("\\x1b[31mred\\x1b[0m\\r\\n10%\\r20%\\x07")
     'red\\n10%\\r20%'
@@ -2641,7 +2626,7 @@ def two_ends(stream: Captured, profile: Profile) -> tuple[str, str]:
 
 def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     """The stream's text if it takes at most `max_output_bytes`, raw and cleaned; else its two
-    ends around the word [snip]. Upholds REQ-BASH-001.3 and 001.4."""
+    ends around the word [snip]."""
     head, tail = two_ends(stream, profile)
     got = stream.total_bytes
     if is_complete(stream):
@@ -2660,7 +2645,7 @@ _UNFINISHED = rb"""(?x)
 
 def without_unfinished(stream: Captured) -> Captured:
     """What of a stream that goes on can be shown: a character, a sequence or a line end of
-    which only a part may have come is left for the next time. Upholds REQ-BASH-021.7."""
+    which only a part may have come is left for the next time."""
     data, head_bytes = stream.head + stream.tail, len(stream.head)
     unfinished = re.search(_UNFINISHED, data[-KIB:])
     held = len(unfinished.group()) if unfinished else 0
@@ -2673,7 +2658,7 @@ def without_unfinished(stream: Captured) -> Captured:
 def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     """The last whole lines within `max_output_lines` and `max_output_bytes`; of a last line that is
     longer than that its end. The newline at the end is not shown and begins no line. `details`
-    says how much there was, and how much of it is shown. Upholds REQ-BASH-021.3."""
+    says how much there was, and how much of it is shown."""
     whole = is_complete(stream)
     _, text = two_ends(stream, profile)
     lines = text.split("\n")
@@ -2710,7 +2695,7 @@ def no_details(outcome: Outcome) -> Fields:
 
 def keep_head(stream: Captured, profile: Profile) -> Fitted:
     """The first characters or bytes of the stream's text, whichever the row limits, with a mark
-    behind them if that is not all. Upholds REQ-BASH-022.2 and 023.2."""
+    behind them if that is not all."""
     text, _ = two_ends(stream, profile)
     kept, mark = first_bytes(text, profile.max_output_bytes), HEAD_BYTES_CUT
     if "max_output_chars" in profile.truncation.limits:
@@ -2733,8 +2718,7 @@ def size_buffers(profile: Profile) -> tuple[int, int, bool]:
 
 
 def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
-    """The outcome with the streams that are shown, and their texts. Upholds REQ-BASH-002.4 and
-    024.3."""
+    """The outcome with the streams that are shown, and their texts."""
     streams = outcome.raw
     if outcome.status == "running":  # the output of a background command is in its file
         streams = [without_unfinished(stream) for stream in streams if outcome.kept]
@@ -2755,8 +2739,7 @@ def describe_code(outcome: Outcome) -> str:
 
 
 def status_line(outcome: Outcome) -> str:
-    """The first line of an answer; empty after success, so that the output stands alone.
-    Upholds REQ-BASH-002.5, 007.1, 007.2, 007.4 and 007.6."""
+    """The first line of an answer; empty after success, so that the output stands alone."""
     stopped = describe_stop(outcome.status, outcome.limit_s)
     if stopped:
         return COMMAND_STOPPED.format(how=stopped)
@@ -2772,7 +2755,7 @@ def status_line(outcome: Outcome) -> str:
 
 def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
     """The template for what became of the file with the whole output, filled in; empty where no
-    file was needed. Upholds REQ-BASH-009.1 and 009.4."""
+    file was needed."""
     if outcome.path is None and not outcome.problem:
         return ""
     template = lost if outcome.path is None else partly if outcome.problem else whole
@@ -2781,7 +2764,7 @@ def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
 
 def job_lines(outcome: Outcome) -> list[str]:
     """What the model needs to find a job again: its number, its file, and how to stop it if
-    anything of it runs that a command can stop. Upholds REQ-BASH-003.1, 003.3 and 003.22."""
+    anything of it runs that a command can stop."""
     path = make_printable(outcome.path or NOWHERE.format(reason=outcome.problem))
     started = JOB_STARTED.format(pid=outcome.pid, path=path)
     is_left = outcome.leftovers and not outcome.exit_code
@@ -2792,8 +2775,7 @@ def job_lines(outcome: Outcome) -> list[str]:
 
 
 def ended_note(path: str, outcome: Outcome) -> str:
-    """The note with which the next answer of a tool tells that a job has ended. Upholds
-    REQ-BASH-027.1."""
+    """The note with which the next answer of a tool tells that a job has ended."""
     how = describe_end(outcome, "")
     if outcome.status != "timed_out":
         passed_s = outcome.duration_s
@@ -2816,7 +2798,7 @@ def note_lines(outcome: Outcome) -> list[str]:
 
 def format_brackets(outcome: Outcome, profile: Profile) -> str:
     """The answer as bracketed lines around the output: what happened, notes, what was cut, the
-    output, where the rest is. Upholds REQ-BASH-001.4, 001.6, 002.7, 003.22 and 007.3."""
+    output, where the rest is."""
     text = outcome.stdout.text
     if outcome.stderr.text:  # a host has asked for separate streams
         text = with_newline(text) + outcome.stderr.text
@@ -2842,7 +2824,7 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
 
 def tail_notice(name: str, stream: Fitted, where: str) -> list[str]:
     """The line that follows a stream that was cut to its last lines. `where`: what it says of the
-    file. Upholds REQ-BASH-021.4."""
+    file."""
     details = stream.details
     if not stream.cut or not details:
         return []
@@ -2863,8 +2845,7 @@ def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
 
 
 def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
-    """What became of a job. `where`: what is said of its file. Upholds REQ-BASH-021.6, 021.7 and
-    021.8."""
+    """What became of a job. `where`: what is said of its file."""
     stdout, stderr, file = outcome.stdout, outcome.stderr, [""]
     if where:
         file.append(where.lstrip())
@@ -2898,7 +2879,7 @@ def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
 
 def format_sections(outcome: Outcome, profile: Profile) -> str:
     """The answer as sections for stdout, stderr and the exit code; for a job, what became of
-    it. Upholds REQ-BASH-021.5."""
+    it."""
     stdout, stderr = outcome.stdout, outcome.stderr
     where = saved_text(outcome, TAIL_FILE, TAIL_FILE_PARTLY, TAIL_FILE_LOST)
     sections = [
@@ -2923,7 +2904,7 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
 
 def stream_fields(outcome: Outcome) -> Fields:
     """The answer as the fields stdout, stderr and exitCode, or error where the command did not
-    end by itself. Upholds REQ-BASH-022.1 and 022.3."""
+    end by itself."""
     fields: Fields = {}
     if outcome.stdout is not NO_STREAM:
         fields.update(stdout=outcome.stdout.text, stderr=outcome.stderr.text)
@@ -2950,8 +2931,7 @@ def plain_code(outcome: Outcome) -> int:
 
 
 def format_labels(outcome: Outcome, profile: Profile) -> str:
-    """The answer as the exit code, or what came instead of it, before the labelled streams.
-    Upholds REQ-BASH-023.1 and 023.3."""
+    """The answer as the exit code, or what came instead of it, before the labelled streams."""
     first = {
         "exited": "Exit code: %d" % plain_code(outcome),
         "timed_out": "Command timed out after " + format_seconds(outcome.limit_s),
@@ -2974,14 +2954,13 @@ def cut_details(outcome: Outcome) -> Fields:
 
 
 def code_details(outcome: Outcome) -> Fields:
-    """Upholds REQ-BASH-023.4."""
+    """The exit code for a program, or -1, and whether the command succeeded."""
     return {"exit_code": plain_code(outcome), "success": outcome.exit_code == 0}
 
 
 def present(outcome: Outcome, profile: Profile) -> Result:
     """The outcome in the words of a profile. No text is empty or blank: interfaces of models
-    refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
-    REQ-BASH-007.1, 024.2, 024.4, 024.5 and 026.11."""
+    refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353)."""
     text = profile.format.write(outcome, profile)
     if not text.strip():
         text = with_newline(text) + NO_OUTPUT + "\n"
@@ -3012,7 +2991,7 @@ OnLive = Callable[[int, str], object]
 
 class LiveText:
     """Live output as text, behind the number of the bytes that were skipped before it: each
-    stream has its own decoder, so that no character is split. Upholds REQ-BASH-016.1."""
+    stream has its own decoder, so that no character is split."""
 
     def __init__(self, tell: OnLive | None) -> None:
         self._tell = tell
@@ -3287,7 +3266,7 @@ TOOL_HINTS = json_object("""
 
 def carrying(profile: Profile) -> Profile:
     """The row of a tool that carries the directory and the variables over: the model is told
-    so, and may ask for a restart. Upholds REQ-BASH-028.7."""
+    so, and may ask for a restart."""
     text = profile.description
     if NOTHING_PERSISTS not in text:
         text += "\n" + NOTHING_PERSISTS
@@ -3332,8 +3311,7 @@ _MODE = 'mode="([a-z]+)"'  # as a description names one
 
 
 def define(profile: Profile, cwd: str, style: str) -> Fields:
-    """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
-    Upholds REQ-BASH-006.1, 006.2, 006.3, 006.7, 006.8, 006.9, 006.11, 006.12, 006.14 and 028.9."""
+    """What a model, or its client, is told of the tool. Raises ValueError for an unknown style."""
     modes = ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
@@ -3425,7 +3403,7 @@ def refuse(reason: str) -> Outcome:
 def parse_command(
     command: object, mode: object, timeout_s: float | None, profile: Profile
 ) -> Request | Outcome:
-    """A command that was asked for, as a request; or why not. Upholds REQ-BASH-012.3 and 021.10."""
+    """A command that was asked for, as a request; or why not."""
     if not isinstance(command, str):
         return refuse('"command" must be a string, got %s' % name_type(command))
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
@@ -3443,7 +3421,7 @@ def parse_command(
 
 def interpret(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
     """The value, or the one that a near miss means; None where it means "not given". A command is
-    never changed, and a restart is asked for by a true boolean alone. Upholds REQ-BASH-006.13."""
+    never changed, and a restart is asked for by a true boolean alone."""
     kind = schema.get("type")
     if isinstance(value, str):
         if key == "mode":
@@ -3477,7 +3455,7 @@ def find_fault(key: str, value: Any, schema: Mapping[str, Any]) -> str:
 
 def argument_schemas(profile: Profile) -> dict[str, Mapping[str, Any]]:
     """The schemas of what a profile takes: its own arguments, and three that models know from
-    another tool, though no definition names them. Upholds REQ-BASH-006.10."""
+    another tool, though no definition names them."""
     longest_s = max(s for mode, s in profile.timeouts_s.items() if mode != "background")
     return {
         "description": {},
@@ -3488,8 +3466,7 @@ def argument_schemas(profile: Profile) -> dict[str, Mapping[str, Any]]:
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
-    """What a model sent, as a request, or why not. Null and a false `restart` were not given.
-    Upholds REQ-BASH-006.2, 006.4, 006.5, 012.3, 021.1 and 028.7."""
+    """What a model sent, as a request, or why not. Null and a false `restart` were not given."""
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = load_json(arguments)
@@ -3541,8 +3518,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
 
 def judge_command(request: Request, terms: Terms) -> Outcome | None:
     """Why a tool will not run the request; None if it will. Raises TypeError where `confirm` gives
-    no plain answer: the coroutine of an `async def` is true. Upholds REQ-BASH-018.1,
-    018.2 and 018.3."""
+    no plain answer: the coroutine of an `async def` is true."""
     for pattern in terms.deny:
         if pattern in request.command:
             return reject("denied", DENIED.format(pattern=make_printable(pattern)))
@@ -3694,7 +3670,7 @@ _OF_FROZEN = r"""(?x)
 
 def looks_secret(name: str, value: str) -> bool:
     """True for a variable whose value has a secret's shape, or whose name says that it is secret,
-    word by word, where the value is no plain setting. Upholds REQ-BASH-004.12.
+    word by word, where the value is no plain setting.
 
     >>> looks_secret("MY_API_KEY", "x"), looks_secret("URL", "db://me:pw@host/")
     (True, True)
@@ -3711,8 +3687,7 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 def own_environment(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment; that of a frozen program as it was before its loader changed it. Upholds
-    REQ-BASH-014.12."""
+    """The environment; that of a frozen program as it was before its loader changed it."""
     if not hasattr(sys, "frozen"):
         return environ
     env = {re.sub(_OF_FROZEN, r"\1", name): value for name, value in environ.items()}
@@ -3729,8 +3704,7 @@ def scrub_env(
     `keep` and `drop` are names, or globs of names: of variables that pass although they look
     secret, and of those that are withheld whatever they look like. A name in `keep`, other than a
     glob, passes also where a default or a forced colour stands. A group of which one variable is
-    withheld is withheld whole. Upholds REQ-BASH-004.2, 004.3, 004.8, 004.10, 004.11, 014.1, 014.2,
-    014.3, 014.4, 014.9 and 014.11."""
+    withheld is withheld whole."""
     kept, chosen = (
         {name for glob in globs for name in fnmatch.filter(environ, glob)}
         for globs in (keep, drop)
@@ -3765,7 +3739,7 @@ def withheld_notes(
     """The notes on withheld variables that this answer has to tell, at most NAMES_TOLD, which are
     taken out of `untold`: proxies and package indexes, what the command names, or the output that
     is shown of a command that failed; and all, where that output speaks of authentication.
-    `passed`: names that came with the call. Upholds REQ-BASH-014.6, 014.8 and 014.10."""
+    `passed`: names that came with the call."""
     output = outcome.stdout.text + "\n" + outcome.stderr.text if outcome.exit_code else ""
     words = set(re.findall(r"\w+", outcome.command + "\n" + output))
     tells_all = re.search(_UNAUTHENTICATED, output)
@@ -3804,8 +3778,7 @@ def tool_env(
     """The environment of a tool's commands, and the names that are withheld, each with why: the
     scrubbed `own` of the host, or `base` as it is with the defaults that it lacks; and what is
     added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
-    which the file of BASH_ENV could read. Raises ValueError. Upholds REQ-BASH-014.5 and
-    026.10."""
+    which the file of BASH_ENV could read. Raises ValueError."""
     check_env(added)
     if base is None:
         env, withheld = scrub_env(own, keep, drop + ("BASH_ENV",) * has_prefix)
@@ -3841,8 +3814,7 @@ def next_start(
     `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that execve(2)
     would refuse, the largest, which are left out. `most`: of what it takes, as sysconf(3) has it.
     None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
-    on names that are no identifiers: bash passes these on, and does not list them. Upholds
-    REQ-BASH-028.1, 028.3, 028.11 and 028.13."""
+    on names that are no identifiers: bash passes these on, and does not list them."""
     lines, *rest = carried.split(b"\0")
     if len(rest) != 2 or rest[1]:
         return None
@@ -3885,7 +3857,7 @@ def encode_env(env: Mapping[str, str]) -> dict[bytes, bytes]:
 
 
 def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) -> Plan:
-    """What a supervisor is asked for. Upholds REQ-BASH-014.13."""
+    """What a supervisor is asked for."""
     profile = terms.profile
     own, has_cwd = encode_env(request.env or {}), request.cwd is not None
     default = UNBUFFERED if request.mode == "background" else {}
@@ -3916,8 +3888,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
 
 
 def plan_waits(profile: Profile, request: Request) -> dict[str, float]:
-    """The waits of a command in its mode, in seconds, by their names in a plan. Upholds
-    REQ-BASH-002.1, 002.2 and 003.1."""
+    """The waits of a command in its mode, in seconds, by their names in a plan."""
     timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
     idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
     answer_after_s, limit_s = inf, timeout_s
@@ -3937,8 +3908,7 @@ def plan_waits(profile: Profile, request: Request) -> dict[str, float]:
 
 
 class Carry:
-    """What is carried over from one command to the next. Upholds REQ-BASH-028.5, 028.13, 028.14
-    and 028.15."""
+    """What is carried over from one command to the next."""
 
     def __init__(self, first: Start) -> None:
         self._first = first
@@ -3981,7 +3951,7 @@ class Carry:
 
 def job_record(said: object) -> Outcome | None:
     """What the JSON of a record says; None where a field is missing or not of its type: another
-    program may have written it. Upholds REQ-BASH-003.14."""
+    program may have written it."""
     if not isinstance(said, dict):
         return None
     known: Fields = {}
@@ -4215,7 +4185,7 @@ def confinement() -> tuple[object, ...]:
 class Engine:
     """The fork server and the idle supervisors of this process, for its present user and groups,
     and for the confinement that the process had when the last tool was made. A forked child has
-    none of them: it begins with an engine of its own. Upholds REQ-BASH-019.1 and 019.3."""
+    none of them: it begins with an engine of its own."""
 
     confinement: tuple[object, ...] = ()
 
@@ -4236,8 +4206,8 @@ class Engine:
 
     def borrow(self, stops_wanted: StopCount) -> HostEnd:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
-        is full (278 requests), but not under the lock, which a fork takes. Raises OSError, NotRun.
-        Upholds REQ-BASH-015.6."""
+        is full (278 requests), but not under the lock, which a fork takes. Raises OSError,
+        NotRun."""
         for _ in _looks(monotonic() + ACCEPT_S):
             if stops_wanted():
                 break
@@ -4332,7 +4302,7 @@ class Cancel(Live):
     `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once
     means TERM, the grace, KILL; once more means KILL now. A token that was used stays used.
     `count` is how often a stop was asked for; of two requests at the very same moment one may not
-    be counted. Upholds REQ-BASH-015.1 and 015.3.
+    be counted.
     """
 
     _withdrawn = False  # no answer is wanted: of a call that a client of MCP has withdrawn
@@ -4424,7 +4394,7 @@ class Exchange:
 
     def release(self) -> None:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
-        closed it. Upholds REQ-BASH-029.3."""
+        closed it."""
         line = self._line
         is_idle = self._ends_with_line() and self._waiter is None
         if is_idle and line is not None and _has_ended(line.socket):
@@ -4432,8 +4402,7 @@ class Exchange:
 
     def _try_supervisors(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
-        another supervisor is asked. The fork server ends what a killed supervisor leaves.
-        Upholds REQ-BASH-007.5 and 015.4."""
+        another supervisor is asked. The fork server ends what a killed supervisor leaves."""
         why = ""
         for _ in range(REQUESTS_MOST):
             if self._count_stops():
@@ -4457,7 +4426,7 @@ class Exchange:
 
     def _request(self, stdin: bytes | None) -> None:
         """Sends the request. Raises NotRun where it was not read, and where there is no
-        supervisor; SpawnError. Upholds REQ-BASH-003.18."""
+        supervisor; SpawnError."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
             self._line = _engine.borrow(self._count_stops)
@@ -4545,7 +4514,7 @@ class Exchange:
 
     def start_monitor(self, receive: Callable[[], None]) -> bool:
         """Starts the thread that receives the end: a daemon thread, for which no program waits at
-        its exit. False if none can be started. Upholds REQ-BASH-027.3."""
+        its exit. False if none can be started."""
         try:
             threading.Thread(target=receive, daemon=True).start()
             return True
@@ -4581,7 +4550,7 @@ class Exchange:
         request was sent in part. Waits until the supervisor closes the line, when nothing of the
         command is left; a second exception meanwhile is raised at once. What the supervisor says is
         not read: bytes that were received when the exception struck may be lost. Removes the file
-        that no answer will name. Upholds REQ-BASH-009.7 and 015.2."""
+        that no answer will name."""
         line, until = self._line, monotonic() + self._ending_s
         try:
             if line is not None:
@@ -4696,8 +4665,8 @@ class Job(Live):
 
     def _known(self) -> Outcome:
         """What is known by now. A job whose record says `running` and is not locked has lost its
-        supervisor: the record was read after the lock was tried. A monitor thread says that itself.
-        Upholds REQ-BASH-003.8."""
+        supervisor: the record was read after the lock was tried. A monitor thread says that
+        itself."""
         if self._outcome.status == "running":
             known, is_supervised = self._read_record()
             is_lost = known.status == "running" and not is_supervised
@@ -4710,8 +4679,7 @@ class Job(Live):
         """What the record says; and True while the supervisor of the job lives, and so while
         something of the job may live: the supervisor holds the lock of the record. Without a record
         (removed, or never made) and without locks, number and start time of the supervisor are
-        left, until the job has ended: then the supervisor may have another command. Upholds
-        REQ-BASH-003.25."""
+        left, until the job has ended: then the supervisor may have another command."""
         known, is_free = self._outcome, None
         try:
             found, is_free = read_record(self.output_file)
@@ -4778,8 +4746,7 @@ class Job(Live):
         `until`: a text or compiled pattern to search for in the lines of the output, even earlier
         ones; a line counts once its newline has come, or the job has ended. Returns the first line
         that has it, or None when the job has ended without one or the time is over. The search of
-        output that is there already may take SEARCH_S longer than the time. Upholds REQ-BASH-027.4
-        and 027.5."""
+        output that is there already may take SEARCH_S longer than the time."""
         if until is None:
             return bool(_await_ends([self], 1, timeout_s))
         wanted = re.compile(re.escape(until)) if isinstance(until, str) else until
@@ -4819,8 +4786,7 @@ class Job(Live):
     def read(self, offset: int = 0) -> tuple[str, int]:
         """(text, offset): the output from byte `offset` of the file on, without the completion
         note, and the offset to go on from. No character is split, and reading piece by piece
-        yields the same text as reading at once. Raises OSError if the file is gone. Upholds
-        REQ-BASH-003.12 and 003.23."""
+        yields the same text as reading at once. Raises OSError if the file is gone."""
         final, start = self.status != "running", max(0, offset)
         with _open_own(self.output_file) as file:
             file.seek(start)
@@ -4836,7 +4802,7 @@ class Job(Live):
     def kill(self) -> bool:
         """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it
         lives, so also for a job that had ended; False if something could not be ended, and for
-        a lost job. The supervisor of the job ends it. Upholds REQ-BASH-003.13 and 003.14."""
+        a lost job. The supervisor of the job ends it."""
         return self._end(Cancel())
 
     def _end(self, cancel: Cancel) -> bool:
@@ -4919,7 +4885,7 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 
 def check_directory(cwd: AnyPath | None) -> str:
     """The directory of a tool, absolute. One that is given must be there: a typing error is to
-    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
+    be seen at once. Raises ValueError, OSError."""
     try:
         base = os.getcwd()
     except FileNotFoundError:  # the host's own directory is gone: commands will say so
@@ -4945,7 +4911,7 @@ def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
 
 def check_state_folder(given: AnyPath) -> str:
     """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
-    folder can ever stand: one that is missing, full or not writable may change. REQ-BASH-026.12"""
+    folder can ever stand: one that is missing, full or not writable may change."""
     path = absolute_path("state_dir", given)
     code = errno.EPERM
     if not (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")):
@@ -4972,7 +4938,7 @@ _NO_BASH = r"""(?xs)
 def check_shell(given: str | Sequence[str]) -> list[bytes]:
     """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
     shell has other options, and bash takes no options behind those of its own. Any other program
-    may start bash. Upholds REQ-BASH-026.12."""
+    may start bash."""
     words = check_strings(given, "shell")
     wanted = (
         "words that end in bash or in a program that starts it, without options behind bash"
@@ -4989,7 +4955,7 @@ def default_folder(profile: Profile) -> str:
     """Where a tool that was given no folder puts output files and records: in the one folder of
     this user, within the first folder for temporary files that can be written to; a new private
     one where the folder of that name is a link, another user's or open to others. It is made
-    with the first file. Upholds REQ-BASH-009.2."""
+    with the first file."""
     base = temporary_folder()
     if not profile.own_folder:
         return base
@@ -5025,7 +4991,7 @@ class JobTable:
 
     def take_place(self, exchange: Exchange) -> Outcome | None:
         """Takes a place for a job that is to start; the answer where there is no room. First
-        come, first served. Upholds REQ-BASH-003.16."""
+        come, first served."""
         self._starting.append(exchange)
         live = self.live()
         count = len(live) + self._starting.index(exchange)
@@ -5067,8 +5033,7 @@ class JobTable:
             self._untold.pop(job.pid, None)
 
     def all(self) -> list[Job]:
-        """The jobs of the state folder, or of this tool, the oldest first. Upholds
-        REQ-BASH-003.11."""
+        """The jobs of the state folder, or of this tool, the oldest first."""
         known = {job.output_file: job for job in list(self._known.values())}
         profile, paths = self._terms.profile, set(known)
         if self._terms.lists_folder:
@@ -5096,7 +5061,7 @@ class JobTable:
 
     def inquire(self, inquiry: Inquiry, cancel: Cancel) -> tuple[Outcome, Job | None, bool]:
         """What a job has said since the last time, or how it ended; the job, if there is one;
-        and whether all was done that was asked for. Upholds REQ-BASH-021.7, 021.8 and 021.9."""
+        and whether all was done that was asked for."""
         try:
             known = self.get(inquiry.pid)
         except LookupError as problem:
@@ -5111,7 +5076,7 @@ class JobTable:
 
     def take_end_notes(self, told: Job | None) -> list[str]:
         """Takes the notes on jobs that have ended, so that each is told once. `told`: a job whose
-        end the answer tells itself. Upholds REQ-BASH-027.1 and 027.2."""
+        end the answer tells itself."""
         ended = [job for job in list(self._untold.values()) if job._note]
         taken = [job for job in ended if self._untold.pop(job.pid, None) is not None]
         return [job._note for job in taken if job is not told]
@@ -5156,8 +5121,7 @@ class Session:
         passed: Container[str] = (),
     ) -> Result:
         """The result, with the notes that are told once; a call that was withdrawn takes none.
-        `passed`: names of variables that came with the call. Upholds REQ-BASH-002.8 and
-        027.6."""
+        `passed`: names of variables that came with the call."""
         if cancel._withdrawn:
             return present(outcome, self.terms.profile)
         notes = self.jobs.take_end_notes(job if outcome.status != "running" else None)
@@ -5176,8 +5140,7 @@ class Session:
         return present(outcome._replace(notes=notes), self.terms.profile)
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
-        """The answer to a command. Where an exception prevents the answer the command is ended.
-        Upholds REQ-BASH-003.1, 015.2, 028.5 and 028.6."""
+        """The answer to a command. Where an exception prevents the answer the command is ended."""
         for exchange in list(self.closing._exchanges):
             exchange.release()
         refusal = judge_command(request, self.terms)
@@ -5255,8 +5218,7 @@ class BashTool(Live):
     tool that is made after a change of root, capabilities, no_new_privs or namespaces runs its
     commands confined. Raises ValueError for a mistake in these, FileNotFoundError,
     NotADirectoryError or PermissionError for a `cwd` that is no directory and a `state_dir` that
-    can never be one: these two looks may hang. Upholds REQ-BASH-014.5, 019.2, 026.1, 026.2, 026.8,
-    026.10 and 029.1."""
+    can never be one: these two looks may hang."""
 
     def __init__(
         self,
@@ -5321,7 +5283,7 @@ class BashTool(Live):
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called: then nothing runs any more. Upholds REQ-BASH-026.15."""
+        """Whether `close` was called: then nothing runs any more."""
         return bool(self._session.closing.count)
 
     def __repr__(self) -> str:
@@ -5345,8 +5307,7 @@ class BashTool(Live):
         openai-native     the vendor's own tool
 
         Its type is Any, so that it goes into the parameters of each SDK without a cast. Raises
-        ValueError for another style. Upholds REQ-BASH-006.1, 006.2, 006.3, 006.6, 006.7, 006.8,
-        006.9 and 006.11."""
+        ValueError for another style."""
         return define(self.profile, self.cwd, style)
 
     def call(
@@ -5365,7 +5326,7 @@ class BashTool(Live):
 
         Raises nothing for what the model or the command did. An exception in the caller, Ctrl-C or
         one out of `on_output`, stops the command, and is raised again once it is gone; a second one
-        does not wait. Upholds REQ-BASH-026.7.
+        does not wait.
         """
         request = parse_arguments(arguments, self.profile)
         return self._answer(arguments, request, cwd, env, cancel, _with_notes(on_output))
@@ -5392,8 +5353,7 @@ class BashTool(Live):
         on_output  gets live output as text, in this thread; what is not fetched in time is
                    skipped, and a line says so
 
-        Raises ValueError for invalid arguments: a wrong type, mode or number. Upholds
-        REQ-BASH-026.3 to 026.5 and 026.9.
+        Raises ValueError for invalid arguments: a wrong type, mode or number.
         """
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s, above_0=True)
@@ -5408,8 +5368,7 @@ class BashTool(Live):
 
     def jobs(self) -> list[Job]:
         """The jobs of this tool, ended ones included, the oldest first; with `state_dir` those
-        of that folder: also of other tools and of earlier processes. Upholds
-        REQ-BASH-003.11."""
+        of that folder: also of other tools and of earlier processes."""
         return self._session.jobs.all()
 
     def job(self, pid: int | None) -> Job:
@@ -5426,8 +5385,7 @@ class BashTool(Live):
     ) -> list[Job]:
         """The jobs that have ended, once all of them have, or with `any` one of them, or after
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
-        tool. The next answer to the model reports the ends all the same. Upholds
-        REQ-BASH-027.4."""
+        tool. The next answer to the model reports the ends all the same."""
         waited = self._session.jobs.live() if jobs is None else list(jobs)
         require(all(isinstance(job, Job) for job in waited), "jobs", "jobs", waited)
         return _await_ends(waited, min(1, len(waited)) if any else len(waited), timeout_s)
@@ -5436,7 +5394,7 @@ class BashTool(Live):
         """Ends every call that is still under way, and every job that is attached to this
         process; leaves the detached ones. Everything of an `ephemeral` tool is attached, leftovers
         too, and gone when this returns. An interrupt meanwhile is one more stop for all, and is
-        raised at the end. Upholds REQ-BASH-015.5 and 029.1."""
+        raised at the end."""
         try:
             self._session.closing.cancel()
             for exchange in list(self._session.closing._exchanges):
@@ -5555,8 +5513,7 @@ def result_message(id_: object, result: Message, stateless: bool) -> Message:
 
 def call_message(call: Call, result: Result, structured: bool) -> Message:
     """The answer to a call: its text, and if asked for the fields of OUTPUT_SCHEMA. The streams
-    by themselves stay out of these: each byte of the output comes once. Upholds REQ-BASH-025.4,
-    025.6 and 025.19."""
+    by themselves stay out of these: each byte of the output comes once."""
     answer: Message = {
         "content": [{"type": "text", "text": result.text}],
         "isError": result.is_error,
@@ -5585,8 +5542,7 @@ _LONG = rb"\A\s*\{\s*(?:%b,\s*)*?%b[,}]|[{,]\s*%b(?:,\s*%b)*\}\s*\Z" % (
 
 
 def _id_of_long(line: bytes) -> Id | None:
-    """The id of a message that is too long, where one of its ends shows it. Upholds
-    REQ-BASH-025.14."""
+    """The id of a message that is too long, where one of its ends shows it."""
     found = re.search(_LONG, line[:MESSAGE_END_BYTES] + b"\0" + line[-MESSAGE_END_BYTES:])
     try:
         return load_json(found[found.lastindex or 0]) if found else None
@@ -5603,8 +5559,7 @@ def _object(owner: Message, name: str) -> Message:
 
 
 def _handle_request(id_: Id, method: str, message: Message, tool: Message) -> Message | Call:
-    """What a request asks for. Raises ValueError for parameters of the wrong shape. Upholds
-    REQ-BASH-025.2, 025.3 and 025.5."""
+    """What a request asks for. Raises ValueError for parameters of the wrong shape."""
     params = _object(message, "params")
     meta = _object(params, "_meta")
     # `initialize` belongs to the older era, whatever its `_meta` says.
@@ -5645,8 +5600,7 @@ def _handle_request(id_: Id, method: str, message: Message, tool: Message) -> Me
 
 def handle(message: Any, tool: Message) -> Message | Call | Withdrawal | None:
     """What a message asks for: an answer to send, a call to make, a call to withdraw, or
-    nothing. `tool` is the definition for MCP. Does nothing else, and raises nothing. Upholds
-    REQ-BASH-025.1 to 025.5 and 025.12."""
+    nothing. `tool` is the definition for MCP. Does nothing else, and raises nothing."""
     if not isinstance(message, dict):
         message = {}
     id_, method, params = _id(message.get("id")), message.get("method"), message.get("params")
@@ -5696,7 +5650,7 @@ class CallUnderway:
 
     def progress(self) -> Message | None:
         """The next progress message, if one is due: there is live output, or the silence was
-        long enough. Upholds REQ-BASH-025.10, 025.11 and 025.20."""
+        long enough."""
         now = monotonic()
         with self._lock:
             text, skipped = self._output, self._output_bytes - len(self._output.encode())
@@ -5721,8 +5675,7 @@ class CallUnderway:
 
 class Server:
     """Serves one client, until the input ends, the answers are not read any more, or a signal
-    comes. Upholds REQ-BASH-025.7, 025.8, 025.9, 025.10, 025.11, 025.12, 025.13, 025.14, 025.15,
-    025.16, 025.17, 025.18, 025.19 and 025.20."""
+    comes."""
 
     def __init__(self, tool: BashTool, structured: bool) -> None:
         self._tool, self._structured = tool, structured
@@ -5745,8 +5698,7 @@ class Server:
         """Returns when the client has left or a signal came. By then every foreground command
         is gone; a signal while they are ended skips the grace. Jobs go on. At the end of the input
         alone, calls may end by themselves for LAST_CALLS_S. The others are not answered: a late
-        answer crashed a client (SDK for Python 1.30). Upholds REQ-BASH-025.9, 025.25 and
-        025.26."""
+        answer crashed a client (SDK for Python 1.30)."""
         while not self._at_end and not self._signals:
             self._turn(TURN_MS if self._calls else None)
         obeyed = min(1, self._signals)  # the first signal has ended the loop
@@ -5837,7 +5789,7 @@ class Server:
     def _next_message(self) -> Message | None:
         """What is written next: calls that are over come first, each with all its progress before
         its answer, then other answers, then the progress of the call that was silent for longest.
-        Of a call that was withdrawn nothing is said any more. Upholds REQ-BASH-025.15."""
+        Of a call that was withdrawn nothing is said any more."""
         for underway in sorted(
             self._calls.values(), key=lambda one: (not one.answer, one.told_s)
         ):
@@ -5855,7 +5807,7 @@ class Server:
 
     def _take(self, message: object) -> Message | None:
         """Does what a line, or a message of a batch, asks for. Returns the answer, if it is due at
-        once. Upholds REQ-BASH-025.8 and 025.13."""
+        once."""
         if isinstance(message, bytes):
             message = message.removeprefix(codecs.BOM_UTF8)  # of Windows. REQ-BASH-025.24
             if not message.strip():
@@ -5882,7 +5834,7 @@ class Server:
         return asked
 
     def _begin(self, call: Call) -> Message | None:
-        """Starts the thread of a call, or returns why not. Upholds REQ-BASH-025.17 and 025.18."""
+        """Starts the thread of a call, or returns why not."""
         if call.id in self._calls:
             return error_message(call.id, INVALID_REQUEST, "a call with this id is under way")
         if len(self._calls) >= MAX_CALLS:
@@ -5898,7 +5850,7 @@ class Server:
 
     def _work(self, underway: CallUnderway) -> None:
         """What the thread of a call does. A call that is withdrawn before its text is made
-        takes no note with it, and leaves no job. Upholds REQ-BASH-027.6."""
+        takes no note with it, and leaves no job."""
         call = underway.call
         try:
             result = self._tool._answer(
@@ -5940,7 +5892,7 @@ def serve(tool: BashTool, *, structured: bool = False) -> None:
     structured  whether results have structured content too
 
     To be called in the main thread, because signals are handled. Nothing else may read standard
-    input, or write to standard output. Upholds REQ-BASH-025.16 and 025.23."""
+    input, or write to standard output."""
     # The interpreter writes the number of a signal to a descriptor of the loop, and the handler
     # does nothing: an exception out of a handler could leave the loop at any place; and the kernel
     # may deliver a signal to another thread, while Python runs handlers in the main thread alone.
@@ -5977,7 +5929,7 @@ _BEGUN = r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,4096}\x1b?|[ -/]*)\Z"
 def _show(begun: list[str], text: str) -> None:
     """Writes live output to standard error; where that is a terminal, text, colours and carriage
     returns alone: any other sequence could set its clipboard or switch its screen. `begun`: what
-    may be the beginning of one, whose rest comes with the next piece. Upholds REQ-BASH-017.17."""
+    may be the beginning of one, whose rest comes with the next piece."""
     if os.isatty(2):
         text = "".join(begun) + text
         begun[:] = re.findall(_BEGUN, text)
@@ -6083,7 +6035,7 @@ def _options(argv: Sequence[str] | None) -> Any:
 def _profile(name: str, settings: Sequence[str]) -> Profile:
     """The row with this name, with other limits: those of BASH_TOOL_TIMEOUTS, a JSON object of
     seconds such as {"default": 5, "grace_s": 1}, then the settings NAME=VALUE. Raises ValueError
-    for what makes no sense. Upholds REQ-BASH-017.6 and 017.12."""
+    for what makes no sense."""
     row = PROFILES[name]
     known = (*row.timeouts_s, *WAITS)
     try:
@@ -6112,8 +6064,7 @@ def _typed(word: str) -> str:
 
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
-    """Runs the command of the options, and prints the answer. Returns the exit code. Upholds
-    REQ-BASH-017.1, 017.2, 017.3, 017.4 and 017.15."""
+    """Runs the command of the options, and prints the answer. Returns the exit code."""
     command = _typed(options.command)
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
@@ -6148,7 +6099,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
 
 
 def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
-    """The jobs, the oldest first: a line of JSON each, or a table. Upholds REQ-BASH-017.9."""
+    """The jobs, the oldest first: a line of JSON each, or a table."""
     names = "pid status exit_code created duration_s total_bytes output_file command".split()
     if jobs and not as_json:
         _write(1, "PID\tSTATUS\tELAPSED\tSIZE\tOUTPUT\tCOMMAND\n")
@@ -6169,8 +6120,7 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
 def _logger(path: str) -> OnCall:
     """What appends a line of JSON for each call to a file of mode 0600, in one write, so that
     several servers may share the file. The output of commands is not in it. Raises OSError where
-    the file cannot be opened; one that cannot be written later is told once. Upholds
-    REQ-BASH-017.13."""
+    the file cannot be opened; one that cannot be written later is told once."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     problems: list[OSError] = []
 
@@ -6199,8 +6149,7 @@ def _open_standard() -> None:
 
 
 def _use(tool: BashTool, options: Any) -> int:
-    """Does what the options ask for. Returns the exit code of the process. Upholds
-    REQ-BASH-017.5, 017.7, 017.8, 017.10 and 017.14."""
+    """Does what the options ask for. Returns the exit code of the process."""
     # `ps` must not show the command, nor `pkill -f` of a word in it end the tool. REQ-BASH-012.4
     take_own_name()
     _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of this process
