@@ -55,7 +55,7 @@ def test_interop_bubblewrap(name):
         )
         assert not inside.exists() and int(re.search(r"^\d+$", result.stdout, re.MULTILINE).group()) < 9
         seconds = "6%d.25" % os.getpid()
-        result = tool.run("trap '' TERM; setsid sleep %s & sleep %s" % (seconds, seconds))
+        result = tool.run("echo on; trap '' TERM; setsid sleep %s & sleep %s" % (seconds, seconds))
         assert (result.status, result.notes) == ("timed_out", ()) and not sleepers(seconds)
         result = tool.run("echo $$ > /dev/null; sleep %s" % seconds, cancel=cancelled_after(1.0))
         assert result.status == "cancelled" and not sleepers(seconds)
