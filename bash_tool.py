@@ -3037,6 +3037,7 @@ def is_number_in(value: object, least: float, most: float) -> bool:
 
 
 def is_integer_in(value: object, least: int, most: int) -> bool:
+    """Whether a value is an integer, and no boolean, within these bounds."""
     return isinstance(value, int) and is_number_in(value, least, most)
 
 
@@ -3397,6 +3398,7 @@ def is_integer(value: object) -> bool:
 
 
 def refuse(reason: str) -> Outcome:
+    """The outcome of a command with arguments that were not taken, for this reason."""
     return reject("invalid_arguments", "invalid arguments: " + reason)
 
 
@@ -3435,6 +3437,7 @@ def interpret(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def keep_given(arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that were given, near misses turned into what they mean, without nulls."""
     meant = {key: interpret(key, value, known[key]) for key, value in arguments.items()}
     return {key: value for key, value in meant.items() if value is not None}
 
@@ -4948,6 +4951,7 @@ def check_shell(given: str | Sequence[str]) -> list[bytes]:
 
 
 def name_jobs(jobs: Iterable[Job]) -> str:
+    """The pids and commands of jobs, as a note lists them."""
     return ", ".join("%d %s" % (job.pid, quote(job.command)) for job in jobs)
 
 
