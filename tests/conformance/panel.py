@@ -73,349 +73,235 @@ KILLS_WHAT_DWELLS_HERE = """
 for p in /proc/[0-9]*; do
     [ $(readlink $p/cwd) = $PWD ] && case $p in */$$|*/$PPID);; *) kill -9 ${p#/proc/};; esac
 done"""
-COUNTS_UNITS = ("shorten", "if len(text) <= ECHO_CHARS", "if len(text.encode('utf-16-le')) <= 2 * ECHO_CHARS")
-IF_WITHDRAWN = "if cancel._withdrawn:"
-
-# Of a timeout and a cancel the answer tells the one that came last.
-TELLS_THE_LAST = ("Life._stop", "self.status or status", "status")
-
-
-def wrong(name, *values):
-    """Changes of the source that give a constant other values."""
-    return [(name, name + " =", "%s = %g  #" % (name, value)) for value in values]
-
 
 # Clauses whose property has a saboteur that shows nothing over the wire.
 UNSEEN = "002.3 003.12 003.13 003.17 003.23 008.5 014.3 019.2 021.3 027.6".split()
-# Of each clause the servers that break it, beside the saboteur of its property. A triple is a change of the
-# source. Several of them together are changes of one source. A dict is a row of the middleman.
-BROKEN = {
-    "001.1": [
-        *({"command": [["^", how]]} for how in ("trap '' PIPE; ", "exec 9</dev/null; ", "umask 022; ")),
-        {"command": [["\\Z", "\n"]]},
-        (
-            "Output.open_pipes",
-            "os.set_blocking(reader, False)",
-            "[os.set_blocking(n, False) for n in (reader, writer)]",
-        ),
-    ],
-    "001.3": [
-        ("two_ends", '{1,3}", b""', '{1,2}", b""'),
-        (
-            "two_ends",
-            'codecs.utf_8_decode(stream.head, "replace")',
-            'decode(re.sub(rb"[\\xe0-\\xef][\\x80-\\xbf]?\\Z", b"", stream.head)), 0',
-        ),
-    ],
-    "001.5": [
-        {"command": [["^", "cd /; "]]},
-        ("check_directory", 'absolute_path("cwd", cwd, base)', "os.path.realpath(cwd)"),
-    ],
-    "002.8": [
-        ("Session._finish", "and not outcome.total_bytes", ""),
-        ("Session._finish", "(\"timed_out\", \"running\")", "(\"timed_out\", \"cancelled\")"),
-    ],
-    "002.2": [{"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}, "said": [[r"slow \(30s", "slow (15min"]]}],
-    "002.3": [
-        (
+
+COUNTS_UNITS = ("shorten", "if len(text) <= ECHO_CHARS", "if len(text.encode('utf-16-le')) <= 2 * ECHO_CHARS")
+TELLS_THE_LAST = ("Life._stop", "self.status or status", "status")  # of a timeout and a cancel
+IF_WITHDRAWN = "if cancel._withdrawn:"
+LOSES_A_DESCRIPTOR = "if outcome.status == %s: os.dup(1)\n" + IF_WITHDRAWN
+WITHOUT_A_HALF = 'decode(re.sub(rb"[\\xe0-\\xef][\\x80-\\xbf]?\\Z", b"", stream.head))'
+CLOSES_ITS_PIPES = "[output._close_pipe(n) for n in [*output.pipes] if self.life.is_ending()]"
+TWENTY_FOR_EACH_REASON = "[n for why in {*untold.values()} for n in [n for n in told if untold[n] == why][:NAMES_TOLD]]"
+NOTIFICATIONS_FIRST = "sorted(message, key=lambda n: isinstance(n, dict) and 'id' in n)"
+WAITS_FOR_A_PLACE = "while [*self._calls.values()].index(underway) > 31:\n    time.sleep(0.1)"
+FOUND_BY_ITS_TEXT = "{str(n): c for n, c in self._calls.items()}.get(str(asked.id))"
+WITH_DOUBLES = "def of(n): return n if isinstance(n, str) else float(n)\nif of(call.id) in map(of, self._calls)"
+
+
+def wrong(number, name, *values):
+    """Servers that break a clause by another value of a constant."""
+    return [(number, name, name + " =", "%s = %g  #" % (name, value)) for value in values]
+
+
+# The servers that break a clause, beside the saboteur of its property: the number of the clause, then a change of the
+# source, in three parts, or several that are made together, or a row of the middleman.
+SERVERS = [
+    *(("001.1", {"command": [["^", how]]}) for how in ("trap '' PIPE; ", "exec 9</dev/null; ", "umask 022; ")),
+    ("001.1", {"command": [["\\Z", "\n"]]}),
+    ("001.1", "Output.open_pipes", "(reader, False)", "(reader, False)\nos.set_blocking(writer, False)"),
+    ("001.3", "two_ends", '{1,3}", b""', '{1,2}", b""'),
+    ("001.3", "two_ends", 'codecs.utf_8_decode(stream.head, "replace")', "%s, 0" % WITHOUT_A_HALF),
+    ("001.5", {"command": [["^", "cd /; "]]}),
+    ("001.5", "check_directory", 'absolute_path("cwd", cwd, base)', "os.path.realpath(cwd)"),
+    ("002.2", {"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}, "said": [[r"slow \(30s", "slow (15min"]]}),
+    (
+        "002.3",
+        [
             ("Command.ask", "_signal(pid, number)", "_signal(self.shell.popen.pid, signal.SIGKILL)"),
             ("Command.terminate", "self.shell.terminate(self.life.steps.sent)", "_signal(self.shell.popen.pid, 9)"),
             ("Command.kill", "self.shell.signal_group(signal.SIGKILL) _kill_below()", "pass"),
-        )
-    ],
-    "002.4": [
-        (
-            "Command.look",
-            "self.exited_s = monotonic()",
-            "self.exited_s = monotonic()\n[output._close_pipe(n) for n in [*output.pipes] if self.life.is_ending()]",
-        )
-    ],
-    "003.1": wrong("LOOK_S", 0.1, 1),
-    "003.3": [("plan_waits", "min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s")],
-    "003.9": [  # two notes
-        {"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}
-    ],
-    "003.12": [{"said": [[r"\\u20ac", r"\\ufffd"]]}],
-    "003.13": [{"heard": [['"kill_pid"', '"check_pid"']]}],
-    "003.17": [{"command": [["^", "(sleep 1.5; kill -9 $$) >/dev/null 2>&1 & "]]}],
-    "003.23": [("Command.note_end", ".note = note", ".add(note.encode())")],
-    "003.19": [  # output goes into a plain file, which opening empties
-        {"command": [["^", 'f=$(mktemp); exec 3>&1 >$f 2>&1; trap "cat $f >&3; rm $f" EXIT; ']]}
-    ],
-    "004.2": [
-        {"options": ["--keep-env", "REFRESH_*"]},
-        ("SECRET_RULES", "|PRIVATE|PRIV|", "|PRIVATE|"),
-        ("SECRET_RULES", "|pam|jwt", "|pam"),
-        ("SECRET_RULES", "_(?:FILE|PATH|DIR", "_[^_]*(?:FILE|PATH|DIR"),
-    ],
-    "004.3": [
-        ("SECRET_RULES", "^\\s/?#@:\\[]*", "^\\s/?#@:\\[]+"),  # a URL with an empty user passes
-        ("SECRET_RULES", "[\\w-]{20}|npm_", "[\\w-]{20}|nqm_"),
-        ("SECRET_RULES", "office(?:365)?", "office365"),
-        ("SECRET_RULES", "[^\\s;]{4}", "[^\\s\\xa0;]{4}"),  # a no-break space is a blank
-        ("SECRET_RULES", '(?xa) ://', '(?x) ://'),
-    ],
-    "004.4": [
-        (
+        ],
+    ),
+    ("002.4", "Command.look", "self.exited_s = monotonic()", "self.exited_s = monotonic()\n" + CLOSES_ITS_PIPES),
+    ("002.8", "Session._finish", "and not outcome.total_bytes", ""),
+    ("002.8", "Session._finish", "(\"timed_out\", \"running\")", "(\"timed_out\", \"cancelled\")"),
+    *wrong("003.1", "LOOK_S", 0.1, 1),
+    ("003.3", "plan_waits", "min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s"),
+    # Two notes.
+    ("003.9", {"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}),
+    ("003.12", {"said": [[r"\\u20ac", r"\\ufffd"]]}),
+    ("003.13", {"heard": [['"kill_pid"', '"check_pid"']]}),
+    ("003.17", {"command": [["^", "(sleep 1.5; kill -9 $$) >/dev/null 2>&1 & "]]}),
+    # Output goes into a plain file, which opening empties.
+    ("003.19", {"command": [["^", 'f=$(mktemp); exec 3>&1 >$f 2>&1; trap "cat $f >&3; rm $f" EXIT; ']]}),
+    ("003.23", "Command.note_end", ".note = note", ".add(note.encode())"),
+    ("003.24", "describe_end", "before_number or", ""),
+    ("004.2", {"options": ["--keep-env", "REFRESH_*"]}),
+    ("004.2", "SECRET_RULES", "|PRIVATE|PRIV|", "|PRIVATE|"),
+    ("004.2", "SECRET_RULES", "|pam|jwt", "|pam"),
+    ("004.2", "SECRET_RULES", "_(?:FILE|PATH|DIR", "_[^_]*(?:FILE|PATH|DIR"),
+    ("004.3", "SECRET_RULES", "^\\s/?#@:\\[]*", "^\\s/?#@:\\[]+"),  # a URL with an empty user passes
+    ("004.3", "SECRET_RULES", "[\\w-]{20}|npm_", "[\\w-]{20}|nqm_"),
+    ("004.3", "SECRET_RULES", "office(?:365)?", "office365"),
+    ("004.3", "SECRET_RULES", "[^\\s;]{4}", "[^\\s\\xa0;]{4}"),  # a no-break space is a blank
+    ("004.3", "SECRET_RULES", '(?xa) ://', '(?x) ://'),
+    (
+        "004.4",
+        [
             ("Command.ask", "living, steps", "vars(self).setdefault('known', descendants())\nliving, steps"),
             ("Command.kill", "_kill_below()", "[_signal(n, 9) for n in vars(self).get('known', ())]"),
-        )
-    ],
-    "004.5": [
-        (
-            "Shell.terminate",
-            "group != self.popen.pid or not reached",
-            "number == signal.SIGTERM and group != self.popen.pid",
-        ),
-        *wrong("GRACE_S", 12, 17),
-    ],
-    "004.7": [{"at_end": KILLS_WHAT_DWELLS_HERE}],
-    "004.9": [("_use", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"), ("serve_forks", "_prctl(_PR_SET_DUMPABLE, 0)", "pass")],
-    "006.1": [
-        ("format_seconds", 'if seconds < 999_999 else "%ds" % seconds', ""),
-        {"said": [['"minLength": 1|"additionalProperties": false', '"additionalProperties": true']]},
-    ],
-    "006.3": [{"said": [["30s timeout", "31s timeout"], ["<pwd>/[^<]*", "<pwd>/"]]}],
-    "006.4": [COUNTS_UNITS],
-    "006.10": [
-        ("argument_schemas", "1000 * longest_s", "900000"),
-        ("argument_schemas", "= max", "= profile.timeouts_s.get('slow') or max"),
-    ],
-    "007.4": [("make_plan", 'b"/bin:/usr/bin"', 'b""')],
-    "007.7": [{"said": [['"error": "spawn_failed"', '"error": "shell_not_found"']]}],
-    "008.2": [
-        {"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]},  # CSI G does nothing
-        ("render", "re.sub(_OVERWRITTEN, _without_remains, _only_moves(text))", "_only_moves(text)"),
-        ("_draw", '"\\r": line.seek(0)', '"\\r":\n    line.seek(0), line.truncate()'),
-        ("_OVERWRITTEN", "{1,8}", "{1,7}"),
-        ("_OVERWRITTEN", "{1,8}", "{1,9}"),
-        ("_without_remains", "above[-3:]", "above"),
-        ("_without_remains", 're.sub(_WIDE, "\\\\g<0>\\0", line[0])', "line[0]"),
-    ],
-    "008.5": [("_draw", ".write(run)", ".write(run), sum(map(ord, 9 * line.getvalue()))")],
-    "009.2": [
-        ("_create", "os.fchmod(fd, 0o600)", "pass"),  # 0600 less the umask
-        ("default_folder", "is_private and info.st_uid == os.geteuid() and usable", "usable"),
-        ("make_folder", "not info.st_mode & 0o022", "True"),
-        ("make_folder", "is_safe or info.st_uid not in (os.geteuid(), 0)", "is_safe"),
-    ],
-    "009.4": [("format_brackets", "FULL_OUTPUT_PARTLY", "FULL_OUTPUT")],
-    "009.6": [
-        ("_make_room", "FILE_CAP_BYTES + sum", "sum"),
-        ("_make_room", ", key=files.__getitem__", ""),
-        ("_remove_finished", "_lock(fd)", "True"),
-        ("Output.save", "_lock(self._fd)", "pass"),
-    ],
-    "009.7": [
-        {"at_end": "rm -f $TMPDIR/bash-tool-of-*/output-*.log"},
-        {"at_end": "touch $TMPDIR/bash-tool-of-$(id -u)/output-0123456789ab.log"},
-    ],
-    "011.1": [
-        ("Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.exited_s"),
-        ("Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.heard_s or seen.exited_s"),
-        *wrong("DRAIN_IDLE_S", 0.3, 1),
-        *wrong("DRAIN_TOTAL_S", 1, 3),
-    ],
-    "011.2": [
-        ("leftover_notes", "left.values()))[:20]", "left.values()))[:5]"),
-        ("leftover_notes", "sorted(set(left.values()))", "list(left.values())"),
-        *wrong("LEAVING_S", 0, 1),
-        COUNTS_UNITS,
-        ("quote", '.replace("]"', '[:79].replace("]"'),
-        {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]},  # what closed its output is not named
-    ],
-    "011.4": [{"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 0, "drain_total_s": 0}'}}],
-    "012.2": [{"command": [["^(.{131072})", r"set -- x; \1"]]}],
-    "012.4": [  # a helper that was killed is not replaced
-        (
-            ("Engine.borrow", "self._control is None or _has_ended(self._control)", "self._control is None"),
-            ("Engine.give_up", "if self._control is not None:", "if False:"),
-        )
-    ],
-    "012.3": [("parse_command", 'command.index("\\0")', '(len(command.partition("\\0")[0].encode("utf-16-le")) // 2)')],
-    "013.1": [
-        ("Shell.start", "(FileNotFoundError, NotADirectoryError)", "FileNotFoundError"),
-        ("Shell.start", "make_printable", "os.fsdecode"),
-        {"said": [['"error": "cwd_missing"', '"error": null']]},
-    ],
-    "013.4": [("Shell.clear_scratch", "os.rmdir(os.path.dirname(self.scratch))", "pass")],
-    "014.1": [("scrub_env", "in DROPPED_NAMES |", "in DROPPED_NAMES - kept |")],
-    "014.2": [
-        *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT"))
-    ],
-    "014.13": [
-        ("make_plan", "{**default, **env, **own}", "{**env, **default, **own}"),
-        ("make_plan", 'UNBUFFERED if request.mode == "background" else {}', "{}"),
-    ],
-    "014.3": [("scrub_env", 'not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))', "True")],
-    "014.6": [
-        {"said": [["HTTPS_PROXY, ", ""]]},
-        ("Session._finish", 'outcome.status != "rejected"', "True"),
-        *(("withheld_notes", "reasons.items()", "sorted(reasons.items())[::%d]" % step) for step in (1, -1)),
-        (
-            "withheld_notes",
-            "told[:NAMES_TOLD]",
-            "[n for why in {*untold.values()} for n in [n for n in told if untold[n] == why][:NAMES_TOLD]]",
-        ),
-    ],
-    "014.8": [
-        ("withheld_notes", 'set(re.findall(r"\\w+", outcome.command + "\\n" + output))', "outcome.command + output"),
-        ("scrub_env", "- kept -", "- kept - set(NON_INTERACTIVE) -"),
-    ],
-    "004.11": [
-        ("scrub_env", "if name in keep or", "if name in kept or"),  # a glob wins too
-        ("scrub_env", "(name in keep or not", "(False or not"),  # forced colours go all the same
-    ],
-    "004.12": [
-        ("SECRET_RULES", "|EXPIRES_IN)", ")"),
-        ("SECRET_RULES", "(?!.*(?:SECRET|TOKEN))", ""),
-        ("SECRET_RULES", "(?=[^/]{16})", "(?=[^/]{99})"),
-        ("ENV_GROUPS", "|SESSION_TOKEN", ""),
-    ],
-    "014.9": [
-        ("_FORCED_COLOUR", "(?:_[^=]*)?=", "="),
-        ("_FORCED_COLOUR", "|true", ""),
-        ("_FORCED_COLOUR", "FORCE_COLOU?RS?|CLICOLOR_FORCE", "FORCE_COLOU?RS?|CLICOLOR"),
-    ],
-    "014.10": [
-        ("_UNAUTHENTICATED", "|\\bnot\\ logged\\ in", "|\\bdenied"),
-        (
-            "withheld_notes",
-            "re.search(_UNAUTHENTICATED, output)",
-            "re.search(_UNAUTHENTICATED, outcome.command + output)",
-        ),
-        ("withheld_notes", "if outcome.exit_code else", "if True else"),
-    ],
-    "014.11": [("_OWN_ASKPASS", "(?:.*/)?", ""), ("_OWN_ASKPASS", "ksshaskpass", ".*askpass.*")],
-    "003.24": [("describe_end", "before_number or", "")],
-    "015.1": [("Life._drain", "if self.stops:", "if self.stops and now >= self.due_s:")],
-    "015.3": [TELLS_THE_LAST, ("Life._end", "self.stops > 1", "now >= self.started_s + self._plan.limit_s")],
-    "016.1": [("Exchange.receive", "live.take(0, (), final=True)", "pass")],
-    "017.7": [{"without": ["--deny"]}],
-    "017.8": [
-        ("scrub_env", "& withheld", "& withheld and not group & kept"),
-        {"without": ["--keep-env"]},
-        {"options": ["--keep-env", "B_*"]},
-    ],
-    "010.3": [  # a descriptor is lost with each call that is withdrawn while its command runs, or times out
-        ("Session._finish", IF_WITHDRAWN, "if %s: os.dup(1)\n%s" % (lost, IF_WITHDRAWN))
-        for lost in ("outcome.status == 'cancelled' and outcome.duration_s", "outcome.status == 'timed_out'")
-    ],
-    "017.12": [{"without": ["--set"]}, ("main", 'os.environ.get("BASH_TOOL_SET", "")', '""')],
-    "017.13": [
-        {"without": ["--log"]},
-        ("_logger", "O_CREAT, 0o600", "O_CREAT, 0o644"),
-        ("_logger", "**told", "**told, 'duration_s': 1000 * result.duration_s"),
-    ],
-    "029.1": [{"without": ["--ephemeral"]}],
-    "017.10": [{"without": ["--drop-env"]}, {"options": ["--drop-env", "CUSTOM*"]}],
-    "019.2": [
-        (
-            "Server._begin",
-            "threading.Thread(target=self._work, args=(underway,), daemon=True).start()",
-            "self._work(underway)",
-        )
-    ],
-    "020.1": [
-        ("Life.act", "min(self._grace_s, HOST_LEFT_GRACE_S)", "HOST_LEFT_GRACE_S"),
-        *wrong("HOST_LEFT_GRACE_S", 0.3, 1.5),
-        ("Life.act", "seen.has_left and", "seen.has_left and seen.code is None and"),
-    ],
-    "020.2": [("Life._stay", "now >= self._limit_s", "self.seen.has_left")],
-    "021.3": [("TAIL_LINES", "TAIL_LINES = 2000", "TAIL_LINES = 1999")],
-    "024.4": [("present", ".strip():", '.strip("\\ufeff \\t\\n"):')],
-    "006.13": [("interpret", "{1,15}", "+"), ("interpret", 'return value == "true"', "return value")],
-    "025.2": [{"said": [['"2024-11-05"', '"2024-11-06"']]}],
-    "025.3": [
-        ("_handle_request", "in HANDSHAKE_VERSIONS", "in (*HANDSHAKE_VERSIONS, '2026-07-28')"),
-        ("_handle_request", '= None if method == "initialize" else', "="),
-    ],
-    "025.5": [
-        ("_handle_request", "_id(token) is token", '_id(token) is token and (token or "progressToken" not in meta)')
-    ],
-    "025.6": [
-        ("present", "outcome.stdout.cut or outcome.stderr.cut", "outcome.path is not None"),
-        *(
-            ("Command.describe", "(life.seen.exited_s or monotonic())", end)
-            for end in ("life.started_s", "monotonic()")
-        ),
-    ],
-    "025.7": [
-        (
-            "Server._work",
-            "call = underway.call",
-            "call = underway.call\nwhile [*self._calls.values()].index(underway) > 31:\n    time.sleep(0.1)",
-        )
-    ],
-    "025.8": [
-        ("CallUnderway.progress", "None or self.cancel._withdrawn", "None"),
-        ("Server._take", "self._calls.get(asked.id)", "{str(n): c for n, c in self._calls.items()}.get(str(asked.id))"),
-    ],
-    "025.9": [
-        {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}},
-        {"at_end": KILLS_WHAT_DWELLS_HERE},
-        ("_handled", "signal.getsignal(number) is not signal.SIG_IGN", "True"),
-        *wrong("FLUSH_S", 0.5, 5),
-    ],
-    "025.24": [{"heard": [["^\ufeff(?=.)", "x"]]}],
-    "025.25": wrong("LAST_CALLS_S", 0, 5),
-    "025.26": wrong("GOODBYE_S", 1, 60),
-    "025.10": [
-        *wrong("LIVE_EVERY_S", 0.001, 0.5),
-        ("Server._next_message", "if progress is not None:", "if progress is not None and not answer:"),
-    ],
-    "025.11": [("CallUnderway.progress", "or self.call.token is None or", "or"), *wrong("HEARTBEAT_S", 9, 12)],
-    "025.12": [
-        ("handle", "id_, INVALID_REQUEST", 'message.get("id"), INVALID_REQUEST'),
-        ("handle", 'if "method" not in', 'if not {"id", "jsonrpc"} & {*message} or "method" not in'),
-        (
-            "handle",
-            'if "method" not in message and (',
-            'if message.get("jsonrpc") == "2.0" and "method" not in message and (',
-        ),
-        ("handle", "isinstance(params, dict)", "params"),
-    ],
-    "025.13": [
-        (
-            "Server._take",
-            "reversed(message)",
-            "reversed(sorted(message, key=lambda n: isinstance(n, dict) and 'id' in n))",
-        )
-    ],
-    "025.14": [("Server._take", "_id_of_long(message)", "None"), ("MAX_MESSAGE_BYTES", "16 * MIB", "4 * MIB")],
-    "025.16": [("_start_python", "stderr=subprocess.DEVNULL", "stderr=None")],
-    "025.17": [
-        ("Server._begin", "in self._calls", "in [n for n in self._calls if type(n) is type(call.id)]"),
-        (
-            "Server._begin",
-            "if call.id in self._calls",
-            "def of(n): return n if isinstance(n, str) else float(n)\nif of(call.id) in map(of, self._calls)",
-        ),
-        (
+        ],
+    ),
+    ("004.5", "Shell.terminate", "or not reached", "and number == signal.SIGTERM"),
+    *wrong("004.5", "GRACE_S", 12, 17),
+    ("004.7", {"at_end": KILLS_WHAT_DWELLS_HERE}),
+    ("004.9", "_use", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"),
+    ("004.9", "serve_forks", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"),
+    ("004.11", "scrub_env", "if name in keep or", "if name in kept or"),  # a glob wins too
+    ("004.11", "scrub_env", "(name in keep or not", "(False or not"),  # forced colours go all the same
+    ("004.12", "SECRET_RULES", "|EXPIRES_IN)", ")"),
+    ("004.12", "SECRET_RULES", "(?!.*(?:SECRET|TOKEN))", ""),
+    ("004.12", "SECRET_RULES", "(?=[^/]{16})", "(?=[^/]{99})"),
+    ("004.12", "ENV_GROUPS", "|SESSION_TOKEN", ""),
+    ("006.1", "format_seconds", 'if seconds < 999_999 else "%ds" % seconds', ""),
+    ("006.1", {"said": [['"minLength": 1|"additionalProperties": false', '"additionalProperties": true']]}),
+    ("006.3", {"said": [["30s timeout", "31s timeout"], ["<pwd>/[^<]*", "<pwd>/"]]}),
+    ("006.4", *COUNTS_UNITS),
+    ("006.10", "argument_schemas", "1000 * longest_s", "900000"),
+    ("006.10", "argument_schemas", "= max", "= profile.timeouts_s.get('slow') or max"),
+    ("006.13", "interpret", "{1,15}", "+"),
+    ("006.13", "interpret", 'return value == "true"', "return value"),
+    ("007.4", "make_plan", 'b"/bin:/usr/bin"', 'b""'),
+    ("007.7", {"said": [['"error": "spawn_failed"', '"error": "shell_not_found"']]}),
+    ("008.2", {"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]}),  # CSI G does nothing
+    ("008.2", "render", "re.sub(_OVERWRITTEN, _without_remains, _only_moves(text))", "_only_moves(text)"),
+    ("008.2", "_draw", '"\\r": line.seek(0)', '"\\r":\n    line.seek(0), line.truncate()'),
+    ("008.2", "_OVERWRITTEN", "{1,8}", "{1,7}"),
+    ("008.2", "_OVERWRITTEN", "{1,8}", "{1,9}"),
+    ("008.2", "_without_remains", "above[-3:]", "above"),
+    ("008.2", "_without_remains", 're.sub(_WIDE, "\\\\g<0>\\0", line[0])', "line[0]"),
+    ("008.5", "_draw", ".write(run)", ".write(run), sum(map(ord, 9 * line.getvalue()))"),
+    ("009.2", "_create", "os.fchmod(fd, 0o600)", "pass"),  # 0600 less the umask
+    ("009.2", "default_folder", "is_private and info.st_uid == os.geteuid() and usable", "usable"),
+    ("009.2", "make_folder", "not info.st_mode & 0o022", "True"),
+    ("009.2", "make_folder", "is_safe or info.st_uid not in (os.geteuid(), 0)", "is_safe"),
+    ("009.4", "format_brackets", "FULL_OUTPUT_PARTLY", "FULL_OUTPUT"),
+    ("009.6", "_make_room", "FILE_CAP_BYTES + sum", "sum"),
+    ("009.6", "_make_room", ", key=files.__getitem__", ""),
+    ("009.6", "_remove_finished", "_lock(fd)", "True"),
+    ("009.6", "Output.save", "_lock(self._fd)", "pass"),
+    ("009.7", {"at_end": "rm -f $TMPDIR/bash-tool-of-*/output-*.log"}),
+    ("009.7", {"at_end": "touch $TMPDIR/bash-tool-of-$(id -u)/output-0123456789ab.log"}),
+    ("010.3", "Session._finish", IF_WITHDRAWN, LOSES_A_DESCRIPTOR % "'cancelled' and outcome.duration_s"),
+    ("010.3", "Session._finish", IF_WITHDRAWN, LOSES_A_DESCRIPTOR % "'timed_out'"),
+    ("011.1", "Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.exited_s"),
+    ("011.1", "Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.heard_s or seen.exited_s"),
+    *wrong("011.1", "DRAIN_IDLE_S", 0.3, 1),
+    *wrong("011.1", "DRAIN_TOTAL_S", 1, 3),
+    ("011.2", "leftover_notes", "left.values()))[:20]", "left.values()))[:5]"),
+    ("011.2", "leftover_notes", "sorted(set(left.values()))", "list(left.values())"),
+    *wrong("011.2", "LEAVING_S", 0, 1),
+    ("011.2", *COUNTS_UNITS),
+    ("011.2", "quote", '.replace("]"', '[:79].replace("]"'),
+    # What closed its output is not named.
+    ("011.2", {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]}),
+    ("011.4", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 0, "drain_total_s": 0}'}}),
+    ("012.2", {"command": [["^(.{131072})", r"set -- x; \1"]]}),
+    ("012.3", "parse_command", 'command.index("\\0")', '(len(command.partition("\\0")[0].encode("utf-16-le")) // 2)'),
+    # A helper that was killed is not replaced.
+    (
+        "012.4",
+        [("Engine.borrow", "or _has_ended(self._control)", ""), ("Engine.give_up", "self._control is not None", "0")],
+    ),
+    ("013.1", "Shell.start", "(FileNotFoundError, NotADirectoryError)", "FileNotFoundError"),
+    ("013.1", "Shell.start", "make_printable", "os.fsdecode"),
+    ("013.1", {"said": [['"error": "cwd_missing"', '"error": null']]}),
+    ("013.4", "Shell.clear_scratch", "os.rmdir(os.path.dirname(self.scratch))", "pass"),
+    ("014.1", "scrub_env", "in DROPPED_NAMES |", "in DROPPED_NAMES - kept |"),
+    *(("014.2", {"command": [["^", "unset %s; " % n]]}) for n in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT")),
+    ("014.3", "scrub_env", 'not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))', "True"),
+    ("014.6", {"said": [["HTTPS_PROXY, ", ""]]}),
+    ("014.6", "Session._finish", 'outcome.status != "rejected"', "True"),
+    *(("014.6", "withheld_notes", "reasons.items()", "sorted(reasons.items())[::%d]" % step) for step in (1, -1)),
+    ("014.6", "withheld_notes", "told[:NAMES_TOLD]", TWENTY_FOR_EACH_REASON),
+    ("014.8", "withheld_notes", "name in words", "name in outcome.command + output"),
+    ("014.8", "scrub_env", "- kept -", "- kept - set(NON_INTERACTIVE) -"),
+    ("014.9", "_FORCED_COLOUR", "(?:_[^=]*)?=", "="),
+    ("014.9", "_FORCED_COLOUR", "|true", ""),
+    ("014.9", "_FORCED_COLOUR", "FORCE_COLOU?RS?|CLICOLOR_FORCE", "FORCE_COLOU?RS?|CLICOLOR"),
+    ("014.10", "_UNAUTHENTICATED", "|\\bnot\\ logged\\ in", "|\\bdenied"),
+    ("014.10", "withheld_notes", "re.search(_UNAUTHENTICATED, ", "re.search(_UNAUTHENTICATED, outcome.command + "),
+    ("014.10", "withheld_notes", "if outcome.exit_code else", "if True else"),
+    ("014.11", "_OWN_ASKPASS", "(?:.*/)?", ""),
+    ("014.11", "_OWN_ASKPASS", "ksshaskpass", ".*askpass.*"),
+    ("014.13", "make_plan", "{**default, **env, **own}", "{**env, **default, **own}"),
+    ("014.13", "make_plan", 'UNBUFFERED if request.mode == "background" else {}', "{}"),
+    ("015.1", "Life._drain", "if self.stops:", "if self.stops and now >= self.due_s:"),
+    ("015.3", *TELLS_THE_LAST),
+    ("015.3", "Life._end", "self.stops > 1", "now >= self.started_s + self._plan.limit_s"),
+    ("016.1", "Exchange.receive", "live.take(0, (), final=True)", "pass"),
+    ("017.7", {"without": ["--deny"]}),
+    ("017.8", "scrub_env", "& withheld", "& withheld and not group & kept"),
+    ("017.8", {"without": ["--keep-env"]}),
+    ("017.8", {"options": ["--keep-env", "B_*"]}),
+    ("017.10", {"without": ["--drop-env"]}),
+    ("017.10", {"options": ["--drop-env", "CUSTOM*"]}),
+    ("017.12", {"without": ["--set"]}),
+    ("017.12", "main", 'os.environ.get("BASH_TOOL_SET", "")', '""'),
+    ("017.13", {"without": ["--log"]}),
+    ("017.13", "_logger", "O_CREAT, 0o600", "O_CREAT, 0o644"),
+    ("017.13", "_logger", "**told", "**told, 'duration_s': 1000 * result.duration_s"),
+    ("019.2", "Server._begin", ".start()", ".run()"),
+    ("020.1", "Life.act", "min(self._grace_s, HOST_LEFT_GRACE_S)", "HOST_LEFT_GRACE_S"),
+    *wrong("020.1", "HOST_LEFT_GRACE_S", 0.3, 1.5),
+    ("020.1", "Life.act", "seen.has_left and", "seen.has_left and seen.code is None and"),
+    ("020.2", "Life._stay", "now >= self._limit_s", "self.seen.has_left"),
+    ("021.3", "TAIL_LINES", "TAIL_LINES = 2000", "TAIL_LINES = 1999"),
+    ("024.4", "present", ".strip():", '.strip("\\ufeff \\t\\n"):'),
+    ("025.2", {"said": [['"2024-11-05"', '"2024-11-06"']]}),
+    ("025.3", "_handle_request", "in HANDSHAKE_VERSIONS", "in (*HANDSHAKE_VERSIONS, '2026-07-28')"),
+    ("025.3", "_handle_request", '= None if method == "initialize" else', "="),
+    ("025.5", "_handle_request", "is token,", "is token and (token or 'progressToken' not in meta),"),
+    ("025.6", "present", "outcome.stdout.cut or outcome.stderr.cut", "outcome.path is not None"),
+    ("025.6", "Command.describe", "(life.seen.exited_s or monotonic())", "life.started_s"),
+    ("025.6", "Command.describe", "(life.seen.exited_s or monotonic())", "monotonic()"),
+    ("025.7", "Server._work", "call = underway.call", "call = underway.call\n" + WAITS_FOR_A_PLACE),
+    ("025.8", "CallUnderway.progress", "None or self.cancel._withdrawn", "None"),
+    ("025.8", "Server._take", "self._calls.get(asked.id)", FOUND_BY_ITS_TEXT),
+    ("025.9", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}),
+    ("025.9", {"at_end": KILLS_WHAT_DWELLS_HERE}),
+    ("025.9", "_handled", "signal.getsignal(number) is not signal.SIG_IGN", "True"),
+    *wrong("025.9", "FLUSH_S", 0.5, 5),
+    *wrong("025.10", "LIVE_EVERY_S", 0.001, 0.5),
+    ("025.10", "Server._next_message", "if progress is not None:", "if progress is not None and not answer:"),
+    ("025.11", "CallUnderway.progress", "or self.call.token is None or", "or"),
+    *wrong("025.11", "HEARTBEAT_S", 9, 12),
+    ("025.12", "handle", "id_, INVALID_REQUEST", 'message.get("id"), INVALID_REQUEST'),
+    ("025.12", "handle", 'if "method" not in', 'if not {"id", "jsonrpc"} & {*message} or "method" not in'),
+    ("025.12", "handle", 'if "method"', 'if message.get("jsonrpc") == "2.0" and "method"'),
+    ("025.12", "handle", "isinstance(params, dict)", "params"),
+    ("025.13", "Server._take", "reversed(message)", "reversed(%s)" % NOTIFICATIONS_FIRST),
+    ("025.14", "Server._take", "_id_of_long(message)", "None"),
+    ("025.14", "MAX_MESSAGE_BYTES", "16 * MIB", "4 * MIB"),
+    ("025.16", "_start_python", "stderr=subprocess.DEVNULL", "stderr=None"),
+    ("025.17", "Server._begin", "in self._calls", "in [n for n in self._calls if type(n) is type(call.id)]"),
+    ("025.17", "Server._begin", "if call.id in self._calls", WITH_DOUBLES),
+    (
+        "025.17",
+        [
             ("Server._take", ".get(asked.id)", ".pop(asked.id, None)"),
             ("Server._next_message", "del self._calls[underway.call.id]", "self._calls.pop(underway.call.id, None)"),
-        ),
-    ],
-    "025.18": [
-        ("Server._begin", ", self._structured", ""),
-        (
-            "Server._begin",
-            "len(self._calls) >= MAX_CALLS",
-            "sum(not n.cancel._withdrawn for n in self._calls.values()) >= 64",
-        ),
-    ],
-    "025.20": [("CallUnderway.add", ".encode()", "")],
-    "025.22": [
-        TELLS_THE_LAST,
-        ("_handled", "signal.getsignal(number) is not signal.SIG_IGN", "True"),
-        ("Server._turn", "self._calls.values", ""),
-        ("Server._turn", ".cancel.cancel", ".cancel._withdrawn = True\nunderway.cancel.cancel"),
-    ],
-    "027.6": [
-        ("Session._finish", IF_WITHDRAWN, "%s\n    self._%s" % (IF_WITHDRAWN, taken))
-        for taken in ("jobs.take_end_notes(None)", "untold.clear()")
-    ],
-}
+        ],
+    ),
+    ("025.18", "Server._begin", ", self._structured", ""),
+    ("025.18", "Server._begin", "len(self._calls)", "sum(not n.cancel._withdrawn for n in self._calls.values())"),
+    ("025.20", "CallUnderway.add", ".encode()", ""),
+    ("025.22", *TELLS_THE_LAST),
+    ("025.22", "_handled", "signal.getsignal(number) is not signal.SIG_IGN", "True"),
+    ("025.22", "Server._turn", "self._calls.values", ""),
+    ("025.22", "Server._turn", ".cancel.cancel", ".cancel._withdrawn = True\nunderway.cancel.cancel"),
+    ("025.24", {"heard": [["^\ufeff(?=.)", "x"]]}),
+    *wrong("025.25", "LAST_CALLS_S", 0, 5),
+    *wrong("025.26", "GOODBYE_S", 1, 60),
+    ("027.6", "Session._finish", IF_WITHDRAWN, IF_WITHDRAWN + "\n    self._jobs.take_end_notes(None)"),
+    ("027.6", "Session._finish", IF_WITHDRAWN, IF_WITHDRAWN + "\n    self._untold.clear()"),
+    ("029.1", {"without": ["--ephemeral"]}),
+]
+BROKEN = {}  # of each clause its servers
+for clause, *way in SERVERS:
+    BROKEN.setdefault(clause, []).append(tuple(way) if len(way) == 3 else way[0])
 
 
 def broken_servers(number, folder):
