@@ -416,7 +416,7 @@ class Question:
         self.env = {
             name: value
             for name, value in os.environ.items()
-            if not re.search(r"(?i)^(BASH_TOOL_|LC_)|(PROXY|INDEX|INDEX_URL|REGISTRY)$", name)
+            if not re.search(r"(?i)^(BASH_TOOL_|LC_|MAKE|MFLAGS)|(PROXY|INDEX|INDEX_URL|REGISTRY)$", name)
         }
         self.env.update({"TMPDIR": str(self.files), "LANG": "C.UTF-8", self.mark: "1"})
         self.wires, self.transcript, self.begun = [], [], time.monotonic()
