@@ -7,15 +7,26 @@ import subprocess
 import pytest
 
 from tests.conformance.core import RULES
-from tests.spec import CLAUSES
+from tests.spec import CLAUSES, UPON
 from tests.support import bash_tool
-from tests.vectors import HERE, KINDS, cases_of, path_of, wrong_cases
+from tests.vectors import HERE, KINDS, cases_of, levels_of, path_of, wrong_cases
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_are_answered_by_the_oracle(kind):
     """Where this fails after a change that is meant, `python -m tests.vectors` makes them anew."""
     assert list(wrong_cases(bash_tool, kind)) == []
+
+
+def test_vectors_say_which_ports_they_are_for():
+    """A port that claims core alone is told of no background command, and has a definition."""
+    cases = [case for kind in KINDS for case in cases_of(kind)]
+    assert {level for case in cases for level in case["level"]} == {*UPON}
+    assert all(case["level"] == levels_of(case, case["expect"]) for case in cases)
+    of_core = [case for case in cases if "core" in case["level"]]
+    assert any(case["clause"] == "006.1" for case in of_core)
+    told = [case for case in of_core if re.search("mode='?\"background|'mode': 'background", str(case["expect"]))]
+    assert told == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

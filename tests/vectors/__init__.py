@@ -1,7 +1,7 @@
 """The rules of SPEC.md that need no process, as cases that any language can load. README.md beside this says how.
 
 `KINDS` has of each file the function that gives the oracle's answer to a case: it takes the module and the case, and
-returns what the case expects. `inputs.py` has what is asked.
+returns what the case expects. `levels_of` says which ports a case is for. `inputs.py` has what is asked.
 """
 
 import json
@@ -9,6 +9,8 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+
+from tests.spec import LEVELS_OF
 
 HERE = Path(__file__).resolve().parent
 REPEATED = re.compile(r"(.{1,12}?)\1{15,}", re.DOTALL)
@@ -175,6 +177,26 @@ KINDS = {
     "messages": message,
     "lives": life,
 }
+
+
+BACKGROUND = re.compile(r'\bbackground\b(?!": false)')
+FOREGROUND_S = {"default": 30, "slow": 900}  # the timeouts of MODES where there are no background commands
+
+
+def has_jobs(case):
+    """Whether the tool of a case has background commands."""
+    return "background" in case.get("limits", {}).get("timeouts_s", ["background"])
+
+
+def levels_of(case, expected):
+    """The levels of conformance that have a case: those of its clause, or that of another profile, or `jobs` where the
+    case would read otherwise without background commands."""
+    if case.get("profile", "modes") != "modes":
+        return [case["profile"].upper()]
+    if case.get("plan", {}).get("ephemeral"):
+        return LEVELS_OF["029.1"]
+    tells_jobs = has_jobs(case) and BACKGROUND.search(json.dumps([case, expected]))
+    return ["jobs"] if tells_jobs else LEVELS_OF.get(case["clause"], ["core"])
 
 
 def path_of(kind):
