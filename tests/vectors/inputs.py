@@ -39,27 +39,26 @@ SECONDS += [0.0625, 0.1875, 0.3125, 999998.6, 999999, 1234567.89, 1e9, 1, 1.5, 0
 
 def texts():
     chance = random.Random(1)
+
+    def cases(clause, do, inputs):
+        return ({"clause": clause, "do": do, "in": packed(one) if isinstance(one, str) else one} for one in inputs)
+
     for clause, pairs in RENDERED.items():
-        yield from (
-            {"clause": clause, "do": "rendered", "in": packed(data.decode("utf-8", "replace"))} for data, _ in pairs
-        )
+        yield from cases(clause, "rendered", [data.decode("utf-8", "replace") for data, _ in pairs])
     for _ in range(160):
-        moves = [chance.choice(MOVES) for _ in range(chance.randint(3, 9))]
-        yield {"clause": "008.2", "do": "rendered", "in": "".join(moves)}
+        yield from cases("008.2", "rendered", ["".join(chance.choice(MOVES) for _ in range(chance.randint(3, 9)))])
     bars = ["%3d%%\r" % n for n in range(12)], ["pears,53\rp,5", "\n"], ["one two three\rfour", "\rfi\r\n"]
-    yield from ({"clause": "008.2", "do": "rendered", "in": "".join(bar)} for bar in bars)
-    yield {"clause": "008.5", "do": "rendered", "in": packed("0123456789" * 3 + "\r\x1b[K" * 400 + "end\b" * 300)}
+    yield from cases("008.2", "rendered", map("".join, bars))
+    yield from cases("008.5", "rendered", ["0123456789" * 3 + "\r\x1b[K" * 400 + "end\b" * 300])
     for _ in range(60):
         parts = [chance.choice(SEQUENCES) for _ in range(chance.randint(2, 6))]
-        yield {"clause": "021.2", "do": "sanitised", "in": "".join(parts)}
+        yield from cases("021.2", "sanitised", ["".join(parts)])
     for _ in range(60):
         data = b"".join(chance.choice(ODD_BYTES) for _ in range(chance.randint(1, 5)))
-        yield {"clause": "008.4", "do": "decode", "in": latin(data)}
-    yield {"clause": "022.2", "do": "plain", "in": "a\0b\x1b[1m\r\n\0"}
-    for do, clause in (("short", "4.7"), ("quoted", "4.7"), ("path", "4.7")):
-        yield from ({"clause": clause, "do": do, "in": packed(odd)} for odd in ODD_TEXTS)
-    yield from ({"clause": "4.7", "do": "size", "in": size} for size in SIZES)
-    yield from ({"clause": "4.7", "do": "seconds", "in": seconds} for seconds in SECONDS)
+        yield from cases("008.4", "decode", [latin(data)])
+    yield from cases("022.2", "plain", ["a\0b\x1b[1m\r\n\0"])
+    for do, inputs in (("short", ODD_TEXTS), ("quoted", ODD_TEXTS), ("path", ODD_TEXTS), ("size", SIZES), ("seconds", SECONDS)):
+        yield from cases("4.7", do, inputs)
 
 
 def cuts():
@@ -78,14 +77,11 @@ def cuts():
         "streams": [{"max_output_chars": 30}, {"max_output_chars": 1}], "guarded": [{"max_output_bytes": 64},
         {"max_output_bytes": 5}]}
     clauses = {"modes": "001.3", "jobs": "021.3", "streams": "022.2", "guarded": "023.2"}
+    most = {"modes": 131072, "jobs": 51200, "streams": 30000, "guarded": 262144}
     for profile, rows in limits.items():
-        for row in rows:
-            for data in streams:
-                yield {"clause": clauses[profile], "profile": profile, "limits": row, "in": latin(data)}
-        sizes = {"modes": (131072, 131073), "jobs": (51200, 51201), "streams": (30000, 30001), "guarded": (262144,
-            262145)}
-        for size in sizes[profile]:
-            yield {"clause": clauses[profile], "profile": profile, "in": latin(b"x" * size)}
+        case = {"clause": clauses[profile], "profile": profile}
+        yield from ({**case, "limits": row, "in": latin(data)} for row in rows for data in streams)
+        yield from ({**case, "in": latin(b"x" * size)} for size in (most[profile], most[profile] + 1))
     yield {"clause": "001.3", "profile": "modes", "in": latin(b"\xff" * 60000)}
     yield {"clause": "001.3", "profile": "modes", "in": latin(b"y\n" * 100000)}
     yield {"clause": "021.3", "profile": "jobs", "in": latin(b"y\n" * 2001)}
@@ -107,9 +103,8 @@ OUTPUTS = [b"", b"out\n", b"no newline", b"\n", b" \t\n", b"\xe3\x80\x80", b"two
 def answers():
     clauses = {"modes": "4.6", "jobs": "021.5", "streams": "022.3", "guarded": "023.1"}
     profiles = [("modes", {"command": "ls", "mode": mode}) for mode in ("default", "slow")]
-    profiles += [
-        (profile, {"command": "ls 'x' " + "x" * 80, "mode": "default"}) for profile in ("jobs", "streams", "guarded")
-    ]
+    long = {"command": "ls 'x' " + "x" * 80, "mode": "default"}
+    profiles += [(profile, long) for profile in ("jobs", "streams", "guarded")]
     for profile, asked in profiles:
         for n, end in enumerate(ENDS):
             ran = end["status"] != "rejected" and end.get("error") != "shell_not_found"
@@ -124,11 +119,8 @@ def answers():
     exited = {"command": "ls", "mode": "slow", "status": "exited", "exit_code": 0}
     for output in OUTPUTS:
         yield {"clause": "024.4", "profile": "modes", "outcome": {**exited, "stdout": latin(output)}}
-    kinds = [
-        {"path": "/tmp/output-0.log"},
-        {"path": "/tmp/a\u202eb", "problem": "No space left on device"},
-        {"problem": "Read-only file system"},
-    ]
+    kinds = [{"path": "/tmp/output-0.log"}, {"path": "/tmp/a\u202eb", "problem": "No space left on device"},
+        {"problem": "Read-only file system"}]
     small = {"modes": {"max_output_bytes": 20, "snip_size": 4}, "jobs": {"max_output_bytes": 20, "max_output_lines": 2}}
     for profile, limits in small.items():
         for kind in kinds:
@@ -137,25 +129,16 @@ def answers():
                 outcome.update({"stderr": latin(b"y" * 21)} if profile == "jobs" else {})
                 yield {"clause": "009.4", "profile": profile, "limits": limits, "outcome": outcome}
     job = {"pid": 4711, "path": "/tmp/output-1.log", "command": "sleep 9; ls", "mode": "background"}
-    runs = {**job, "status": "running", "limit_s": 0.3}
-    yield {"clause": "003.1", "profile": "modes", "outcome": runs}
-    yield {
-        "clause": "003.3",
-        "profile": "modes",
-        "outcome": {**job, "status": "exited", "exit_code": 127, "stdout": "no such\n"},
-    }
-    for left in ([], [4712]):
-        ended = {**job, "status": "exited", "exit_code": 0, "leftovers": left, "stdout": "done\n"}
-        yield {"clause": "003.22", "profile": "modes", "outcome": ended}
+    ended = [{"status": "exited", "exit_code": 0, "leftovers": left, "stdout": "done\n"} for left in ([], [4712])]
+    for clause, outcome in (("003.1", {"status": "running", "limit_s": 0.3}), ("003.3", {"status": "exited",
+            "exit_code": 127, "stdout": "no such\n"}), *(("003.22", each) for each in ended)):
+        yield {"clause": clause, "profile": "modes", "outcome": {**job, **outcome}}
     job.update(path="/tmp/pipe-bash-1.log", mode="default")
     kept = {**job, "status": "running", "kept": True, "limit_s": 120.0}
     long = "".join("%d\n" % n for n in range(1, 603))
     for stdout, stderr in (("1\n2", ""), (long, "e\n" * 101), ("a\x1b[3", "b\r")):
-        yield {
-            "clause": "021.6",
-            "profile": "jobs",
-            "outcome": {**kept, "stdout": packed(stdout), "stderr": packed(stderr)},
-        }
+        outcome = {**kept, "stdout": packed(stdout), "stderr": packed(stderr)}
+        yield {"clause": "021.6", "profile": "jobs", "outcome": outcome}
 
 
 def arguments():
@@ -206,17 +189,15 @@ def secrets():
     names += ["X%sS" % ending for ending in ENDINGS] + ["X%s" % ending.lower() for ending in ENDINGS]
     yield from (case("004.2", {name: "xyzzy"}) for name in names)
     yield from (case("004.2", {"A_SECRET": value}) for value in [*PLAIN_VALUES, "TRUE", "None", "none "])
-    yield from (
-        case("004.2", {"A_SECRET": n}) for n in ("", "0", "42", "-7", "+1.25", "1e5", ".5", "1_0", "1.", "0x1", "12a4")
-    )
+    numbers = ["", "0", "42", "-7", "+1.25", "1e5", ".5", "1_0", "1.", "0x1", "12a4"]
+    yield from (case("004.2", {"A_SECRET": number}) for number in numbers)
     yield from (case("004.12", {"A_SECRET": "1" * count}) for count in (15, 16))
     yield from (case("004.12", {name: value}) for name, value, _, _ in verdicts())
     places = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Tq0vb/X8mLw2R /abc /Tq0vbX8mLw2R /a_b/c ../x ~me/x
         /a:b https://example.org/a/b https://me@example.org/ https://example.org/?a=b http://[::1]:80/@s/a ftp://h/""".split()
     places += ["/x/%s/y" % ("Ab1" * n) for n in (6, 7)] + ["https://example.org/" + "a1" * n for n in (7, 8)]
     yield from (case("004.12", {name: place}) for place in places for name in ("A_KEY", "A_TOKEN"))
-    for pair in PLAIN_VARIABLES:
-        yield case("004.2", dict([pair.split("=", 1)]))
+    yield from (case("004.2", dict([pair.split("=", 1)])) for pair in PLAIN_VARIABLES)
     chance = random.Random(4)
     for branch in branches_of(RULES[1]):
         for _ in range(4):
@@ -225,13 +206,8 @@ def secrets():
             yield case("004.3", {"INNOCENT": value})
             yield case("004.3", {"INNOCENT": value[:at] + value[at + 1 :]})  # without one character of it
     yield from (case("004.3", {"INNOCENT": value}) for value in [*VALUES_TO_WITHHOLD, *PLAIN_TEXTS])
-    for name, value in (
-        ("BUNDLE_GEMS__EXAMPLE", "me:pw"),
-        ("BUNDLE_PATH", "a:b"),
-        ("BUNDLE_A__B", "-a:b"),
-        ("BUNDLE_A__B", "a:b/"),
-    ):
-        yield case("004.3", {name: value})
+    for pair in "BUNDLE_GEMS__EXAMPLE=me:pw BUNDLE_PATH=a:b BUNDLE_A__B=-a:b BUNDLE_A__B=a:b/".split():
+        yield case("004.3", dict([pair.split("=")]))
     for name in ("GOOGLE_APPLICATION_CREDENTIALS", "BASH_FUNC_get_token()", "BASH_FUNC_token%%", "OLDPWD"):
         yield from (case("004.3", {name: value}) for value in ("/g", "db://me:pw@h"))
     group = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "db://me:pw@h",
@@ -243,22 +219,15 @@ def secrets():
     yield case("017.10", {**group, "GIT_CONFIG_VALUE_0": "c"}, drop=["GIT_CONFIG_KEY_0"])
     some = {"A_TOKEN": "one", "B_TOKEN": "two", "GH_ONE_TOKEN": "three", "DATABASE_URL": "db://me:pw@h",
         "CUSTOMER": "acme", "LOCAL_A": "x"}
-    for keep, drop in (
-        (["A_TOKEN"], []),
-        (["GH_*", "?_T*"], []),
-        (["gh_*", "[!A]*_TOKEN"], []),
-        ([], ["CUSTOMER", "LOCAL_*"]),
-        (["*"], ["A_TOKEN"]),
-    ):
+    for keep, drop in ((["A_TOKEN"], []), (["GH_*", "?_T*"], []), (["gh_*", "[!A]*_TOKEN"], []),
+            ([], ["CUSTOMER", "LOCAL_*"]), (["*"], ["A_TOKEN"])):
         yield case("004.8" if keep else "004.10", some, keep=keep, drop=drop)
     dropped = ["SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE", "ENV", "BASH_XTRACEFD", "BASH_EXECUTION_STRING",
         "GPG_TTY", "BASH_FUNC_builtin%%"]
     dropped += ["BASH_FUNC_command%%", "BASH_FUNC_unset%%", "BASH_FUNC_ls%%", "HOME", "CI", "GIT_SSH_COMMAND"]
     yield case("014.1", dict.fromkeys(dropped, "/x"), keep=["*"])
-    yield case(
-        "014.2",
-        {**dict.fromkeys(["PAGER", "EDITOR", "TERM"], "less"), "GIT_PAGER": "cat", "AWS_PAGER": "https://me:pw@h/"},
-    )
+    asking = {"PAGER": "less", "EDITOR": "less", "TERM": "less", "GIT_PAGER": "cat", "AWS_PAGER": "https://me:pw@h/"}
+    yield case("014.2", asking)
     for name in ("AWS_SESSION_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
         yield case("004.2", {"AWS_ACCESS_KEY_ID": "x", name: "y"})
     colours = """FORCE_COLOR=3 CLICOLOR_FORCE=1 PY_COLORS=1 CARGO_TERM_COLOR=always npm_config_color=true GTEST_COLOR=yes
@@ -290,25 +259,26 @@ def notes():
     names = ["A_TOKEN", "B_TOKEN", "PIP_INDEX_URL", "HTTPS_PROXY", "B-TOKEN"]
     commands = ["true", "echo $A_TOKEN", ": X_A_TOKEN A_TOKEN2 9A_TOKEN a_token", ": éA_TOKEN",
         "echo ${B_TOKEN:-A_TOKEN}", "B-TOKEN"]
+
+    def case(clause, withheld, command, code, **more):
+        return {"clause": clause, "withheld": withheld, "command": command, "exit_code": code, **more}
+
     for command in commands:
-        yield {"clause": "014.8", "withheld": names, "command": command, "exit_code": 0}
-        yield {"clause": "014.8", "withheld": names[:2], "command": command, "exit_code": 0, "by the host": ["A_TOKEN"]}
-    for code in (0, 3):
-        yield {"clause": "014.8", "withheld": names[:2], "command": "x", "exit_code": code,
-            "shown": "KeyError: 'B_TOKEN'\n"}
+        yield case("014.8", names, command, 0)
+        yield case("014.8", names[:2], command, 0, **{"by the host": ["A_TOKEN"]})
+    yield from (case("014.8", names[:2], "x", code, shown="KeyError: 'B_TOKEN'\n") for code in (0, 3))
     many = ["I%d_INDEX" % n for n in range(10, 55)]
-    yield {"clause": "014.6", "withheld": many, "command": "true", "exit_code": 0}
-    yield {"clause": "014.6", "withheld": many[:30], "command": "true", "exit_code": 0, "by the host": many[5:25]}
+    yield case("014.6", many, "true", 0)
+    yield case("014.6", many[:30], "true", 0, **{"by the host": many[5:25]})
     spoken = """fatal: Authentication failed for x|could not read Username for x|Permission denied (publickey).|Access denied for user x
         |unauthorized: x|403 Client Error: Forbidden|(AccessDenied) x|NOAUTH x|Invalid API key|invalid_token|Missing or invalid credentials
         |expired access token|Unable to locate credentials|You are not logged into x|Permission denied|access denied|status 403|4010 Forbidden
         |Invalid or unexpected token|missing closing token|test_unauthorized_user|java.nio.file.AccessDeniedException: x|--noauth|credentials"""
-    for line in spoken.split("|"):
-        yield {"clause": "014.10", "withheld": names[:2], "command": "x", "exit_code": 1, "shown": " ".join(line.split())}
-    yield {"clause": "014.10", "withheld": names[:2], "command": "Authentication failed", "exit_code": 1}
-    yield {"clause": "014.10", "withheld": names[:2], "command": "x", "exit_code": 0, "shown": "Authentication failed"}
+    yield from (case("014.10", names[:2], "x", 1, shown=" ".join(line.split())) for line in spoken.split("|"))
+    yield case("014.10", names[:2], "Authentication failed", 1)
+    yield case("014.10", names[:2], "x", 0, shown="Authentication failed")
     endings = ["no_proxy", "npm_config_registry", "A_INDEX", "INDEXES", "UV_INDEX_URL", "MY_REGISTRY", "REGISTRY_X"]
-    yield {"clause": "014.6", "withheld": endings, "command": "true", "exit_code": 1}
+    yield case("014.6", endings, "true", 1)
 
 
 def definitions():
@@ -316,13 +286,9 @@ def definitions():
     for profile in ("modes", "jobs", "streams", "guarded"):
         for style, clause in styles.items():
             yield {"clause": clause, "profile": profile, "style": style, "directory": "/"}
-    for timeouts_s in (
-        {"default": 60, "slow": 90},
-        {"default": 0.5, "slow": 3600, "background": 7},
-        {"default": 119.9},
-    ):
-        yield {"clause": "006.3", "profile": "modes", "style": "mcp", "directory": "/a b/é",
-            "limits": {"timeouts_s": timeouts_s}}
+    case = {"clause": "006.3", "profile": "modes", "style": "mcp", "directory": "/a b/é"}
+    for timeouts_s in ({"default": 60, "slow": 90}, {"default": 0.5, "slow": 3600, "background": 7}, {"default": 119.9}):
+        yield {**case, "limits": {"timeouts_s": timeouts_s}}
 
 
 def messages():
@@ -331,66 +297,42 @@ def messages():
     def request(method, number=1, **params):
         return {"jsonrpc": "2.0", "id": number, "method": method, **({"params": params} if params else {})}
 
+    def odd_ones(clause, template, key, *values):
+        return [(clause, {**template, key: value}) for value in values]
+
     call, cancelled = {"name": "bash", "arguments": {"command": "ls"}}, "notifications/cancelled"
-    rows = [
-        ("025.12", row)
-        for row in (7, None, "x", True, 1.5, {}, [], [[]], [7, {"jsonrpc": "2.0", "id": 3, "method": "ping"}])
-    ]
-    rows += [("025.12", {"jsonrpc": version, "id": 8, "method": "ping"}) for version in ("1.0", 2.0, None, "2.0")]
-    rows += [
-        ("025.12", {"jsonrpc": "2.0", "id": odd, "method": "ping"})
-        for odd in (True, 1.5, {}, [], None, "", "a", 0, -1, 1.0, 2**53 + 1)
-    ]
-    rows += [("025.12", {"jsonrpc": "2.0", "id": 9, "method": odd}) for odd in (9, None, "no/such")]
-    rows += [("025.12", row) for row in ({"method": "ping"}, {"jsonrpc": "2.0", "id": 5}, {"jsonrpc": "2.0",
-        "id": 1.5}, {"id": 4, "method": "ping"})]
-    rows += [
-        ("025.12", {"jsonrpc": "2.0", "method": name}) for name in ("ping", "tools/call", "notifications/initialized")
-    ]
-    rows += [
-        ("025.12", {"jsonrpc": version, "id": 1, key: {}}) for version in ("2.0", "1.0") for key in ("result", "error")
-    ]
-    rows += [
-        ("025.8", {"jsonrpc": "2.0", "method": cancelled, "params": odd})
-        for odd in (7, [], None, {}, *({"requestId": n} for n in (1, "1", 1.0, 1.5, None, True)))
-    ]
-    rows += [
-        ("025.5", dict(request("tools/list", 7), params=odd))
-        for odd in (7, [], None, {"_meta": 7}, {"_meta": None}, {"cursor": "x"})
-    ]
-    rows += [("025.5", dict(request(method, 7), params=[])) for method in ("ping", "initialize", "no/such")]
+    ping, two, eight = request("ping"), {"jsonrpc": "2.0"}, {"id": 8, "method": "ping"}
+    rows = [("025.12", row) for row in (7, None, "x", True, 1.5, {}, [], [[]], [7, request("ping", 3)])]
+    rows += [("025.12", {"jsonrpc": version, **eight}) for version in ("1.0", 2.0, None, "2.0")]
+    rows += odd_ones("025.12", ping, "id", True, 1.5, {}, [], None, "", "a", 0, -1, 1.0, 2**53 + 1)
+    rows += odd_ones("025.12", {**two, "id": 9}, "method", 9, None, "no/such")
+    rows += [("025.12", row) for row in ({"method": "ping"}, {**two, "id": 5}, {**two, "id": 1.5}, {"id": 4, "method": "ping"})]
+    rows += odd_ones("025.12", two, "method", "ping", "tools/call", "notifications/initialized")
+    rows += [("025.12", {"jsonrpc": version, "id": 1, key: {}}) for version in ("2.0", "1.0") for key in ("result", "error")]
+    withdrawn = [{"requestId": number} for number in (1, "1", 1.0, 1.5, None, True)]
+    rows += odd_ones("025.8", {**two, "method": cancelled}, "params", 7, [], None, {}, *withdrawn)
+    rows += odd_ones("025.5", request("tools/list", 7), "params", 7, [], None, {"_meta": 7}, {"_meta": None}, {"cursor": "x"})
+    rows += [("025.5", {**request(method, 7), "params": []}) for method in ("ping", "initialize", "no/such")]
     calls = [call, {}, {**call, "name": "zsh"}, {"name": "bash"}, *({**call, "arguments": odd} for odd in ("ls", [],
         None, 7, {}))]
     calls += [{**call, "_meta": {"progressToken": odd}} for odd in ("p", 7, 0, "", None, 1.5, True, {})]
     rows += [("025.5", request("tools/call", 7, **params)) for params in calls]
     versions = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "1999-01-01", 7, None]
-    rows += [("025.3", request("initialize", protocolVersion=version)) for version in versions]
-    rows += [
-        ("025.3", request("initialize")),
-        ("025.3", request("initialize", protocolVersion="2024-11-05", _meta=meta)),
-    ]
+    hellos = [*({"protocolVersion": version} for version in versions), {}, {"protocolVersion": "2024-11-05", "_meta": meta}]
+    rows += [("025.3", request("initialize", **params)) for params in hellos]
     for version in ["2026-07-28", "2025-11-25", "2031-01-01", "", 7, None]:
+        named = {"_meta": {next(iter(meta)): version}}
         for method in ("tools/list", "ping", "server/discover", "tools/call", "no/such"):
-            rows.append(("025.2", request(method, 2, **(call if method == "tools/call" else {}),
-                _meta={next(iter(meta)): version})))
-    rows += [
-        ("025.1", request("server/discover")),
-        ("025.1", [request("ping", 1), 7, {"jsonrpc": "2.0", "method": cancelled}, request("ping", 2)]),
-    ]
+            rows.append(("025.2", request(method, 2, **(call if method == "tools/call" else {}), **named)))
+    rows += [("025.1", request("server/discover")), ("025.1", [ping, 7, {**two, "method": cancelled}, request("ping", 2)])]
     yield from ({"clause": clause, "in": json.dumps(row)} for clause, row in rows)
+    with_x = '{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": %s}}'
     ping = '{"jsonrpc": "2.0", "id": 1, "method": "ping"%s}'
-    lines = ["", " \t ", ping % "" + "\r", "{", "x", '{"a": NaN}', ping % ', "params": {"x": -Infinity}', "\ufeff{}",
-        ping % ', "id": 2']
-    lines += [
-        ping % ', "params": {"x": %s}' % ("7" * 1000),
-        ping % ', "params": {"x": %s}' % ("[" * 498 + "]" * 498),
-        "[" * 100000,
-    ]
+    lines = ["", " \t ", ping % "" + "\r", "{", "x", '{"a": NaN}', with_x % "-Infinity", "\ufeff{}", ping % ', "id": 2',
+        with_x % ("7" * 1000), with_x % ("[" * 498 + "]" * 498), "[" * 100000]
     yield from ({"clause": "025.12", "in": packed(line)} for line in lines)
-    yield from (
-        {"clause": "025.12", "bytes": latin(line)}
-        for line in (b"\xff\xfe", (ping % ', "params": {"x": "').encode() + b'\xff"}}')
-    )
+    for line in (b"\xff\xfe", with_x.encode() % b'"}\xff"'):
+        yield {"clause": "025.12", "bytes": latin(line)}
 
 
 def lives():
