@@ -14,53 +14,25 @@ import threading
 import time
 from pathlib import Path
 
-from tests.processes import alive, dwellers, eventually, of_proc, parent_of, processes
-from tests.support import BashTool, Cancel, OWN_THREADS, bash_tool, descriptors, stop_in, tasks, tiny, unique
+from tests.processes import alive, eventually, of_proc, processes
+from tests.support import BashTool, Cancel, OWN_THREADS, bash_tool, descriptors, end_all, side_by_side, stop_in, tasks
+from tests.support import notes_in, tiny, unique
 
 
-def ancestors():
-    """This process and those above it."""
-    found, pid = [], os.getpid()
-    while pid > 0:
-        found.append(pid)
-        with contextlib.suppress(OSError):
-            pid = parent_of(pid)
-            continue
-        break
-    return found
+def ancestors(pid):
+    """A process and those above it."""
+    fields = of_proc(pid, "stat").rpartition(b") ")[2].split()
+    return [pid, *ancestors(int(fields[1]))] if fields else []
 
 
 # In a command: what follows may signal $S, its supervisor, and $F, the fork server. Where the tool works without
 # them, and these would be this process or an ancestor of it, the command ends.
-GUARD = """S=$PPID; F=$(sed 's/.*) . //; s/ .*//' /proc/$S/stat); for pid in %s; do
-[ $S != $pid ] && [ $F != $pid ] || { echo no supervisor; exit 99; }; done;""" % " ".join(map(str, ancestors()))
-
-
-class Place:
-    """A folder, and numbers of seconds for sleepers, by which they are found."""
-
-    def __init__(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="bash-tool-soak-"))
-        self.marks = []
-
-    def seconds(self):
-        self.marks.append(unique())
-        return self.marks[-1]
-
-    def left(self):
-        return running(*self.marks)
-
-    def __truediv__(self, name):
-        return self.folder / name
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        for pid in [*self.left(), *dwellers(self.folder)]:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        shutil.rmtree(self.folder, ignore_errors=True)
+OWN = " ".join(map(str, ancestors(os.getpid())))
+GUARD = (
+    """S=$PPID; F=$(sed 's/.*) . //; s/ .*//' /proc/$S/stat); for pid in %s; do
+[ $S != $pid ] && [ $F != $pid ] || { echo no supervisor; exit 99; }; done;"""
+    % OWN
+)
 
 
 def running(*words):
@@ -79,8 +51,9 @@ def memory_kib(pid):
 class Soak:
     """Random commands with known outcomes, from several threads, while whatever can fail fails."""
 
-    def __init__(self, place, seed, calm):
-        self.place, self.seed, self.calm = place, seed, calm
+    def __init__(self, folder, seed, calm):
+        self.folder, self.seed, self.calm = folder, seed, calm
+        self.marks = []  # numbers of seconds for sleepers, by which they are found
         self.counts, self.violations = collections.Counter(), []
         self.lock = threading.Lock()
         self.killed_servers = set()
@@ -89,7 +62,7 @@ class Soak:
         self.tool = self.made()
 
     def made(self):
-        return BashTool(self.place.folder, profile=self.row, state_dir=str(self.place / "state"))
+        return BashTool(self.folder, profile=self.row, state_dir=str(self.folder / "state"))
 
     def expect(self, name, claim, *shown):
         with self.lock:
@@ -104,7 +77,8 @@ class Soak:
 
     def seconds(self):
         with self.lock:
-            return self.place.seconds()
+            self.marks.append(unique())
+            return self.marks[-1]
 
     def plain(self, tool, rng, name="plain", before="", after="", **options):
         word, code = "w%d" % rng.getrandbits(60), rng.choice([0, 0, 1, 3, 77])
@@ -133,8 +107,8 @@ class Soak:
         self.expect_ended("timeout", "timed_out", result, mark)
 
     def cancel(self, tool, rng):
-        mark, token, delay_s = self.seconds(), Cancel(), rng.choice([0.0, rng.uniform(0, 0.02), rng.uniform(0, 0.3)])
-        timer = threading.Timer(delay_s, token.cancel)
+        mark, token = self.seconds(), Cancel()
+        timer = threading.Timer(rng.choice([0.0, rng.uniform(0, 0.02), rng.uniform(0, 0.3)]), token.cancel)
         timer.start()
         result = tool.run("(env -i setsid sleep %s >/dev/null 2>&1 &); sleep %s" % (mark, mark), cancel=token)
         timer.join()
@@ -148,10 +122,8 @@ class Soak:
         if rng.random() < 0.5:
             result = tool.run("echo up; sleep 0.%d; exit %d" % (rng.randrange(1, 7), code), mode="background")
             job = tool.job(result.pid)
-            waited = job.wait(20)
-            text = job.read(0)[0]
-            right = job.exit_code == code and text.count("[background process") == 1 and text.startswith("up\n")
-            self.expect("job", waited and right, result, text)
+            waited, said = job.wait(20), (job.exit_code, job.read(0)[0], len(notes_in(result.output_file)))
+            self.expect("job", waited and said == (code, "up\n", 1), result, said)
         else:
             command = "(env -i setsid sleep %s >/dev/null 2>&1 &); sleep %s" % (mark, mark)
             job = tool.job(tool.run(command, mode="background").pid)
@@ -171,7 +143,7 @@ class Soak:
 
     def kill_supervisor(self, tool, rng):
         mark = self.seconds()
-        path = self.place / mark
+        path = self.folder / mark
         leaves = "(env -i setsid sleep %s >/dev/null 2>&1 </dev/null &)" % mark
         result = tool.run("%s echo $F >%s; %s; kill -9 $S; sleep %s" % (GUARD, path, leaves, mark))
         if self.unguarded("KILL supervisor", result):
@@ -183,7 +155,7 @@ class Soak:
         self.expect("KILL supervisor", right, result)
 
     def kill_fork_server(self, tool, rng):
-        path = self.place / ("server-" + self.seconds())
+        path = self.folder / ("server-" + self.seconds())
         self.plain(tool, rng, "KILL fork server", "%s echo $F >%s; kill -9 $F;" % (GUARD, path))
         if path.exists():
             with self.lock:
@@ -216,11 +188,7 @@ class Soak:
 
     def phase(self, seconds, first):
         end = time.monotonic() + seconds
-        threads = [threading.Thread(target=self.work, args=(first + n, end)) for n in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        side_by_side(lambda number: self.work(number, end), range(first, first + 8))
 
     def state(self):
         """What there is when nothing runs: of the host, of its fork server, of its supervisors. By then every idle
@@ -253,39 +221,46 @@ def fds_of(pid):
 
 def soak(seconds, seed, calm=False):
     print("seed", seed, flush=True)
-    with Place() as place:
-        os.environ["TMPDIR"] = tempfile.tempdir = str(place.folder)
-        run = Soak(place, seed, calm)
-        run.phase(max(2.0, seconds / 4), 0)
-        before = run.state()
-        run.phase(seconds * 3 / 4, 8)
-        after = run.state()
-        run.tool.close()
-        eventually(lambda: not place.left(), 3)
-        survivors = place.left()
-        orphans = [mark for mark, server in run.blind.items() if server in run.killed_servers]
-        apart = [pid for pid in survivors for mark in orphans if pid in running(mark)]
-        found = sorted(set(survivors) - set(apart))
-        for name in before:
-            if name != "fork server":
-                print("%-36s %10d %10d" % (name, before[name], after[name]))
-        allowed = {"descriptors": 0, "threads": 0, "host PSS KiB": 4096 + before["host PSS KiB"] // 10}
-        allowed.update({"fork server PSS KiB": 1024, "fork server descriptors": 4, "largest supervisor PSS KiB": 1024})
-        allowed["most descriptors of a supervisor"] = 2
-        for name, more in allowed.items():
-            run.expect("flat", after[name] <= before[name] + more, name, before[name], after[name])
-        for name in () if calm else ("KILL supervisor", "KILL fork server"):
-            run.expect("each fault was met", run.counts[name] > 0 or seconds < 10, name)
-        run.expect("one idle supervisor", after["supervisors"] == 1, after["supervisors"])
-        run.expect("survivors", not found, [Path("/proc/%d/cmdline" % pid).read_bytes() for pid in found if alive(pid)])
-        print("\n%-36s %10s" % ("act", "times"))
-        for name, count in sorted(run.counts.items()):
-            print("%-36s %10d" % (name, count))
-        print("%-36s %10d" % ("left by a supervisor without server", len(set(apart))))
-        print("%-36s %10d" % ("VIOLATIONS", len(run.violations)))
-        for name, count in collections.Counter(one[0] for one in run.violations).items():
-            print("    %-32s %10d" % (name, count))
-        return int(bool(run.violations))
+    folder = Path(tempfile.mkdtemp(prefix="bash-tool-soak-"))
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    try:
+        return verdict(Soak(folder, seed, calm), seconds)
+    finally:
+        end_all("TMPDIR=%s" % folder, folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def verdict(run, seconds):
+    """Runs both phases, and says what they did and what they left. Returns whether anything was wrong."""
+
+    def table(rows, form="%-36s %10d"):
+        for row in rows:
+            print(form % row)
+
+    run.phase(max(2.0, seconds / 4), 0)
+    before = run.state()
+    run.phase(seconds * 3 / 4, 8)
+    after = run.state()
+    run.tool.close()
+    eventually(lambda: not running(*run.marks), 3)
+    survivors = {*running(*run.marks)}
+    orphans = [mark for mark, server in run.blind.items() if server in run.killed_servers]
+    found = sorted(survivors - {*running(*orphans)})
+    table([(name, before[name], after[name]) for name in before if name != "fork server"], "%-36s %10d %10d")
+    allowed = {"descriptors": 0, "threads": 0, "host PSS KiB": 4096 + before["host PSS KiB"] // 10}
+    allowed.update({"fork server PSS KiB": 1024, "fork server descriptors": 4, "largest supervisor PSS KiB": 1024})
+    allowed["most descriptors of a supervisor"] = 2
+    for name, more in allowed.items():
+        run.expect("flat", after[name] <= before[name] + more, name, before[name], after[name])
+    for name in () if run.calm else ("KILL supervisor", "KILL fork server"):
+        run.expect("each fault was met", run.counts[name] > 0 or seconds < 10, name)
+    run.expect("one idle supervisor", after["supervisors"] == 1, after["supervisors"])
+    run.expect("survivors", not found, [of_proc(pid, "cmdline") for pid in found])
+    print("\n%-36s %10s" % ("act", "times"))
+    table(sorted(run.counts.items()))
+    table([("left by a supervisor without server", len(survivors) - len(found)), ("VIOLATIONS", len(run.violations))])
+    table(collections.Counter(one[0] for one in run.violations).items(), "    %-32s %10d")
+    return int(bool(run.violations))
 
 
 if __name__ == "__main__":
