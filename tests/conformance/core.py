@@ -20,6 +20,7 @@ from tests.spec import LONGER_MODES, fenced, rows_of, size_in_words, verdicts
 
 FULL_OUTPUT = r"\[full output: ([^\n]*)\]\n\Z"  # the path in the last line of an answer
 GOES_ON = r"output goes on to ([^\n]*)\]\n"  # the path in a note on leftovers
+CUT = r"\[output truncated in middle: [^\n]*\]\n"
 
 
 def timed_out(q, limit):
@@ -129,9 +130,7 @@ def cuts_the_middle(q):
 @asks("001.3")
 def renders_as_one_what_it_kept_whole(q):
     text = q.run("head -c 100000 /dev/zero | tr '\\0' '\\377'; printf '\\033[Ghere'").text
-    q.match(
-        r"\[output truncated in middle: [^\n]*\]\nhere\ufffd{1364}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]\n", text
-    )
+    q.match(CUT + r"here\ufffd{1364}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]\n", text)
 
 
 @asks("001.3")
@@ -183,19 +182,20 @@ def takes_a_mebibyte_at_once(q):
         q.equal((q.folder / "n").read_text(), str(size), "the bytes that a write took:")
 
 
+def description_of_mode(wire):
+    return wire.definition()["inputSchema"]["properties"]["mode"]["description"]
+
+
 @asks("002.1")
 def thirty_seconds(q):
-    description = q.wire.definition()["inputSchema"]["properties"]["mode"]["description"]
-    q.that("default (30s timeout)" in description, "a description of mode that says default (30s timeout)", description)
-    reply = q.run("echo on; sleep 600", within_s=120)
-    q.equal((reply.text, reply.is_error), (timed_out(q, "30s") + "on\n", True))
+    q.has(description_of_mode(q.wire), "default (30s timeout)")
+    reply = q.says("echo on; sleep 600", timed_out(q, "30s") + "on\n", True, within_s=120)
     q.took(reply.took_s, 30, 32, "the answer")
 
 
 @asks("002.2")
 def fifteen_minutes(q):
-    description = q.wire.definition()["inputSchema"]["properties"]["mode"]["description"]
-    q.that("slow (15min timeout)" in description, "a description of mode that says slow (15min timeout)", description)
+    q.has(description_of_mode(q.wire), "slow (15min timeout)")
     q.says("sleep 31.5; echo done", "done\n", mode="slow", within_s=120)
     wire = q.server(timeouts={"slow": 1})
     q.says("echo on; sleep 600", "[command timed out after 1s]\non\n", True, wire=wire, mode="slow")
@@ -205,8 +205,7 @@ def fifteen_minutes(q):
 def a_timeout_keeps_the_output(q):
     wire = q.server(timeouts={"default": 2})
     text = wire.call("trap 'echo cleaned; exit' TERM; seq 100000; sleep 600 & wait").text
-    cut = r"\[output truncated in middle: got [^\n]*\]\n1\n2\n.*\n100000\ncleaned\n\[full output: [^\n]*\]\n"
-    q.match(re.escape(timed_out(q, "2s")) + cut, text)
+    q.match(re.escape(timed_out(q, "2s")) + CUT + r"1\n2\n.*\n100000\ncleaned\n\[full output: [^\n]*\]\n", text)
     late = "trap 'sleep 0.5; echo cleaned; exit' TERM; echo > ready; sleep 600 & wait"  # of a child, by then an orphan
     command = "(%s) & until [ -e ready ]; do sleep 0.1; done; sleep 600" % late
     q.says(command, timed_out(q, "2s") + "cleaned\n", True, wire=wire)
@@ -223,10 +222,8 @@ def a_timeout_names_the_limit(q):
 def what_was_ended_has_no_code(q):
     wire = q.server(timeouts={"default": 1}, structured=True)
     for end in ("exit 7", "exit 0", "trap - TERM; kill $$"):
-        reply = wire.call("trap 'echo cleaned; %s' TERM; echo on; sleep 600 & wait" % end)
-        q.equal(reply.text, timed_out(q, "1s") + "on\ncleaned\n")
-        code = (reply.result.get("structuredContent") or {}).get("exit_code")
-        q.equal(code, None, "exit_code")
+        command = "trap 'echo cleaned; %s' TERM; echo on; sleep 600 & wait" % end
+        q.fields(q.says(command, timed_out(q, "1s") + "on\ncleaned\n", True, wire=wire), exit_code=None)
 
 
 @asks("002.7")
@@ -265,12 +262,8 @@ def what_handles_int_prints_what_it_held(q):
 @asks("002.10")
 def a_filter_prints_at_the_end_of_its_input(q):
     wire, first = q.server(timeouts={"slow": 1}), "[command timed out after 1s]\n"
-    for filters, text in (
-        ("sort", "a\nb\n"),
-        ("tail -n 1", "a\n"),
-        ("grep b | wc -l", "1\n"),
-        ("tee f | sort", "a\nb\n"),
-    ):
+    shown = {"sort": "a\nb\n", "tail -n 1": "a\n", "grep b | wc -l": "1\n", "tee f | sort": "a\nb\n"}
+    for filters, text in shown.items():
         q.says("(echo b; echo a; sleep 600) | " + filters, first + text, True, wire=wire, mode="slow")
     wire.call("touch a b; (echo a; printf b; sleep 600) | xargs rm", mode="slow")
     q.that((q.folder / "a").exists(), "xargs that acts on no half of a list", "a is gone")
@@ -300,13 +293,10 @@ ENDINGS = [
     for part in re.findall(r"\(\?:[A-Z|]+\)[A-Z]+|[A-Z]+", re.search(r"\[\^_\]\*\(\?:(.*)\)S\?_", RULES[5])[1])
     for ending in words_in(part)
 ]
-SECRET_WORDS = re.sub(r"S\?", "", re.match(r"_\(\?:([A-Z?|]*)\)_", RULES[7])[1]).split("|") + [
-    "COOKIES",
-    "CREDS",
-    "KEY",
-    "KEYS",
-]
+SECRET_WORDS = re.match(r"_\(\?:([A-Z?|]*)\)_", RULES[7])[1].replace("S?", "").split("|")
+SECRET_WORDS += "COOKIES CREDS KEY KEYS".split()
 PLAIN_VALUES = re.findall(r"\|([a-z0-9-]+)", RULES[3])
+FLAGS = {1: re.ASCII, 2: re.ASCII, 6: re.ASCII, 7: re.DOTALL}
 
 
 def is_secret(name, value):
@@ -315,9 +305,7 @@ def is_secret(name, value):
     words = "_%s_" % "_".join((*own.split("_"), *re.findall(word, own))).upper()
     seen = {"value": value, "pair": name + "=" + value, "words": words}
     for number, where, verdict, *_ in (row for row in rows_of("4.8 Directory, shell, environment") if row[0].isdigit()):
-        if re.search(
-            RULES[int(number)], seen[where], {1: re.ASCII, 2: re.ASCII, 6: re.ASCII, 7: re.DOTALL}.get(int(number), 0)
-        ):
+        if re.search(RULES[int(number)], seen[where], FLAGS.get(int(number), 0)):
             return verdict == "secret"
     return False
 
@@ -354,6 +342,12 @@ def withholds_by_name(q):
         q.equal({name: env.get(name) for name in plain}, plain, "names that hold no secret:")
 
 
+def gets(q, env, expected, what="variables:", options=()):
+    """A command of a new server has these variables with these values; None: not at all."""
+    got, _ = environment_of(q, q.server(*options, env=env))
+    q.equal({name: got.get(name) for name in expected}, expected, what)
+
+
 def kept_back(q, variables):
     """Which of these variables a command of a new server does not get."""
     env, _ = environment_of(q, q.server(env=variables))
@@ -363,21 +357,15 @@ def kept_back(q, variables):
 @asks("004.12")
 def where_who_and_how_long_pass(q):
     values = "/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Tq0vb/X8mLw2R /k2/Ab https://example.org/a/b".split()
-    values += [
-        "/x/%s/y" % ("Ab1" * 6),
-        "/x/%s/y" % ("Ab1" * 7),
-        "https://example.org/" + "a1" * 7,
-        "https://example.org/" + "a1" * 8,
-    ]
+    values += ["/x/%s/y" % ("Ab1" * n) for n in (6, 7)] + ["https://example.org/" + "a1" * n for n in (7, 8)]
     values += "https://me@example.org/ https://example.org/?a=b http://[::1]:80/@s/a ftp://h/ ../x ~me/x /a:b".split()
     chance, base64 = random.Random(5), string.ascii_letters + string.digits + "+/"
     values += ["/" + "".join(chance.choices(base64, k=39)) for _ in range(300)]
     variables = {"V%d_KEY" % n: value for n, value in enumerate(values)}
     variables.update({"V%d_TOKEN" % n: value for n, value in enumerate(values[:16])})
     for word in [*LAST_WORDS, "KEY_ID", "ID", "IN"]:
-        variables.update(
-            dict.fromkeys(("W_AUTH_" + word, "W_SECRET_" + word, "wKey" + word.title().replace("_", "")), "xyzzy")
-        )
+        names = "W_AUTH_" + word, "W_SECRET_" + word, "wKey" + word.title().replace("_", "")
+        variables.update(dict.fromkeys(names, "xyzzy"))
     variables.update(T_TOKEN="1" * 15, U_TOKEN="1" * 16)
     secret = {name for name, value in variables.items() if is_secret(name, value)}
     got = kept_back(q, variables)
@@ -405,10 +393,8 @@ PLAIN_TEXTS = """https://example.org/ https://user@example.org/ postgres://user@
 
 
 CHARACTERS = [chr(n) for n in range(32, 127)] + ["\t", "é"]
-sre_parse, sre_compile = (
-    getattr(re, "_" + name, None) or __import__(old)
-    for name, old in (("parser", "sre_parse"), ("compiler", "sre_compile"))
-)
+sre_parse = getattr(re, "_parser", None) or __import__("sre_parse")  # from Python 3.11 on; before that
+sre_compile = getattr(re, "_compiler", None) or __import__("sre_compile")
 
 
 def drawn(chance, tree):
@@ -460,9 +446,8 @@ def withholds_by_value(q):
     q.equal({name: env[name] for name in secret if name in env}, {}, "secret values that a command gets:")
     q.equal({name: env.get(name) for name in plain}, plain, "values that are no secret:")
     q.equal([name for name in group if name in env], [], "the group of git, one of which is secret:")
-    env, _ = environment_of(q, q.server(env=dict(group, GIT_CONFIG_VALUE_0="c")))
-    got = {name: env.get(name) for name in group}
-    q.equal(got, dict(group, GIT_CONFIG_VALUE_0="c"), "the group of git, none of which is secret:")
+    group.update(GIT_CONFIG_VALUE_0="c")
+    gets(q, group, group, "the group of git, none of which is secret:")
 
 
 ESCAPES_OF_THREE_KINDS = (
@@ -506,12 +491,8 @@ def no_later_line_runs(q):
         (q.folder / "s.sh").write_text("#!/bin/bash\necho on\n%s\ntouch later\n" % line)
         (q.folder / "s.sh").chmod(0o755)
         (q.folder / "Makefile").write_text("all:\n\t@-./s.sh\n\ttouch later\n")
-        for around in (
-            "./s.sh || true; touch later",
-            "timeout 500 ./s.sh; touch later",
-            "cat s.sh | bash",
-            "make 2>&1 | head -n 1",
-        ):
+        by_name = ["./s.sh || true; touch later", "timeout 500 ./s.sh; touch later"]
+        for around in (*by_name, "cat s.sh | bash", "make 2>&1 | head -n 1"):
             q.says(around, first + "on\n", True, wire=wire, mode="slow")
             q.that(not (q.folder / "later").exists(), "no later line", "%s, below %s" % (line, around))
 
@@ -614,16 +595,15 @@ def the_schema_is_that_of_the_page(q):
         (0.3, 86400, ("0.3s", "1440min")),
         (90.25, 999999.9, ("90.25s", "999999s")),
     ):
-        limits = q.server(timeouts={"default": default, "slow": slow}).definition()["inputSchema"]["properties"]["mode"]
-        words = "default (%s timeout), slow (%s timeout)" % words
-        q.that(words in limits["description"], "a description with the words %s" % words, limits["description"])
+        wire = q.server(timeouts={"default": default, "slow": slow})
+        q.has(description_of_mode(wire), "default (%s timeout), slow (%s timeout)" % words)
 
 
 @asks("006.3")
 def the_description_is_that_of_the_page(q):
     listed, page = definition_and_page(q)
     q.equal(listed.get("description"), page["description"], "description")
-    q.that("<pwd>%s</pwd>" % q.folder in listed["description"], "the directory %s" % q.folder, listed["description"])
+    q.has(listed["description"], "<pwd>%s</pwd>" % q.folder)
 
 
 @asks("006.4")
@@ -667,14 +647,10 @@ def the_same_bytes(q):
 def admits(schema, value):
     """Whether a JSON Schema, of the few words that definitions use, admits the value."""
 
-    def is_a(kind, value):
-        types = {"string": str, "object": dict, "array": list, "boolean": bool}
-        if kind == "integer":
-            return isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value)
-        return isinstance(value, types[kind])
-
     kind, known = schema["type"], schema.get("properties", {})
-    if not is_a(kind, value) or value not in schema.get("enum", [value]):
+    types = {"string": str, "object": dict, "array": list, "boolean": bool, "integer": (int, float)}
+    is_a = isinstance(value, types[kind]) and (kind != "integer" or type(value) is not bool and value == int(value))
+    if not is_a or value not in schema.get("enum", [value]):
         return False
     if kind == "object":
         is_known = schema.get("additionalProperties", True) or set(value) <= set(known)
@@ -687,10 +663,9 @@ def admits(schema, value):
 def admits_what_the_schema_admits(q):
     cases = [{}, {"Command": "echo a"}, {"command": "echo a", "cwd": "/"}]
     cases += [{"command": value} for value in ("echo a", "", 1, 1.0, True, ["a"], {"a": 1})]
-    modes = ("default", "slow", "Default", "fast", 1, True, ["slow"], {})
-    cases += [{"command": "echo a", "mode": mode} for mode in modes]
-    times = (0, 1.5, "5.0", True, -1, 86400001, 60000, 60000.0, 6e4)
-    timed = [{"command": "echo a", "timeout": value} for value in times]
+    ls = {"command": "echo a"}
+    cases += [{**ls, "mode": mode} for mode in ("default", "slow", "Default", "fast", 1, True, ["slow"], {})]
+    timed = [{**ls, "timeout": n} for n in (0, 1.5, "5.0", True, -1, 86400001, 60000, 60000.0, 6e4)]
     for row in ("modes", *q.rows):
         wire = q.server(profile=row)
         schema = wire.definition()["inputSchema"]
@@ -743,10 +718,8 @@ def takes_near_misses(q):
         reply = wire.given({"command": "echo $$ > job; sleep 600", "run_in_background": "true", "mode": ""})
         q.that("<pid>" in reply.text and not reply.is_error, "a background command", reply.text)
         q.alive("job")
-    q.refused(
-        {"command": "ls", "timeout": "999"},
-        'invalid arguments: "timeout" must be from 1000 to 900000 milliseconds, got 999',
-    )
+    said = 'invalid arguments: "timeout" must be from 1000 to 900000 milliseconds, got 999'
+    q.refused({"command": "ls", "timeout": "999"}, said)
     for wrong in ("+5000", " 5000", "5e3", "5000.0", "", "5000\n", "\u0665000", "1" * 16):
         q.refused({"command": "ls", "timeout": wrong}, 'invalid arguments: "timeout" must be an integer, got string')
     for wrong in ("True", "yes", "", "1", "false "):
@@ -755,12 +728,9 @@ def takes_near_misses(q):
     for row in set(q.rows) & {"jobs"}:
         jobs = q.server(profile=row)
         reply = jobs.given({"command": "echo 7", "check_pid": 0, "kill_pid": "0", "timeout": "5000"})
-        q.that(
-            "\n7\n" in reply.text and not reply.is_error,
-            "the command of a call whose process numbers are 0",
-            reply.text,
-        )
-        q.that("the pid 4711;" in jobs.given({"check_pid": "4711"}).text, "no process 4711", "another answer")
+        of_command = "\n7\n" in reply.text and not reply.is_error
+        q.that(of_command, "the command of a call whose process numbers are 0", reply.text)
+        q.has(jobs.given({"check_pid": "4711"}).text, "the pid 4711;")
 
 
 @asks("007.1", "007.3")
@@ -799,13 +769,12 @@ def path_without_bash(q):
 @asks("007.4")
 def system_errors(q):
     wire = q.server(env={"PATH": str(path_without_bash(q))}, structured=True)
-    reply = wire.call("touch made; exit 1")
-    q.equal((reply.text, reply.is_error), ("[system error: the shell bash was not found]\n", True))
+    missing = "[system error: the shell bash was not found]\n"
+    reply = q.says("touch made; exit 1", missing, True, wire=wire)
     q.fields(reply, status="failed", error="shell_not_found", duration_s=0, output_file=None)
     q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
     (q.folder / "relative").mkdir()
     (q.folder / "relative" / "bash").symlink_to(shutil.which("bash"))
-    missing = "[system error: the shell bash was not found]\n"
     for path, text in ((None, "on\n"), ("", missing), ("relative", "on\n"), ("folder/relative", missing)):  # 4.8, 4.14
         wire = q.server("--cwd", str(q.folder), cwd=q.place, env={"PATH": path})
         wire.request("ping")
@@ -938,8 +907,7 @@ def goes_on_reading(q):
 def nothing_written_is_lost(q):
     for n in range(15):
         q.says("seq 3000", "".join("%d\n" % n for n in range(1, 3001)))
-    wire = q.server(timeouts={"drain_idle_s": 20, "drain_total_s": 40})
-    # Written long after the end.
+    wire = q.server(timeouts={"drain_idle_s": 20, "drain_total_s": 40})  # what is written long after the end
     q.says("exec > >(sleep 1; sort -n); seq 2000 -1 1 | tail -n 3", "1\n2\n3\n", wire=wire)
     q.says("printf x > /dev/stderr; printf y; exit 3", "[command failed: exit code 3]\nxy", True)
 
@@ -1023,13 +991,11 @@ def the_directory_is_gone(q):
     wire = q.server(cwd=gone, env={"A_TOKEN": "xyzzy"})
     q.says("echo there", "there\n", wire=wire)
     gone.rmdir()
-    note = (
-        "[the working directory %s is gone (No such file or directory); the command ran in an empty scratch folder]\n"
-    )
-    note %= re.sub("[\n\u202e]", "\ufffd", str(gone))  # 4.7: Short
+    where = re.sub("[\n\u202e]", "\ufffd", str(gone)) + " is gone (No such file or directory)"  # 4.7: Short
+    note = "[the working directory %s; the command ran in an empty scratch folder]\n" % where
     q.says("ls -A; stat -c %a .; grep -c apart /proc/$$/cmdline; true # apart", note + "700\n0\n", wire=wire)
     reply = wire.call("pwd; echo x > made")
-    q.that(reply.text.startswith(note[:-1]), note, reply.text)
+    q.begins(reply.text, note[:-1])
     kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
     q.equal((kept / "made").read_text(), "x\n", "the file in the scratch folder:")
     named = kept.name == "scratch" and re.fullmatch(r"scratch-[0-9a-f]{12}", kept.parent.name)
@@ -1153,9 +1119,7 @@ def the_rest_passes(q):
     passed = {"LINES_OF": "a\nb\n", "ODD": "%s $x 'y' \"z\" \\", "EMPTY": "", "UMLAUT": "äö€", "RAW": "a\udcffb"}
     passed.update({"lower.dotted-name": "1", "GIT_AUTHOR_NAME": "A  B ", "MY_URL": "https://example.org/?a=b"})
     passed.update(HOME=str(q.folder), SSH_AUTH_SOCK="/s", X_PASSWORD_FILE="/p", JAVA_HOME="/j")
-    env, _ = environment_of(q, q.server(env=passed))
-    q.equal({name: env.get(name) for name in passed}, passed, "variables:")
-    q.equal(env.get("PATH"), q.env["PATH"], "PATH")
+    gets(q, passed, {**passed, "PATH": q.env["PATH"]})
 
 
 @asks("014.9")
@@ -1174,12 +1138,10 @@ def no_forced_colours(q):
 def a_helper_that_answers_stays(q):
     for folder in ("", "/usr/lib/ssh-askpass/"):
         for name in "askpass.sh echo my-ksshaskpass git-gui--askpass2".split():
-            env, _ = environment_of(q, q.server(env={"GIT_ASKPASS": folder + name, "SSH_ASKPASS": folder + name}))
-            got = env.get("GIT_ASKPASS"), env.get("SSH_ASKPASS")
-            q.equal(got, (folder + name, "false"), "GIT_ASKPASS and SSH_ASKPASS:")
+            env = {"GIT_ASKPASS": folder + name, "SSH_ASKPASS": folder + name}
+            gets(q, env, {**env, "SSH_ASKPASS": "false"})
         for name in "x11-ssh-askpass lxqt-openssh-askpass ksshaskpass git-gui--askpass".split():
-            env, _ = environment_of(q, q.server(env={"GIT_ASKPASS": folder + name}))
-            q.equal(env.get("GIT_ASKPASS"), "false", "GIT_ASKPASS for %s:" % (folder + name))
+            gets(q, {"GIT_ASKPASS": folder + name}, {"GIT_ASKPASS": "false"}, "GIT_ASKPASS for %s:" % (folder + name))
 
 
 LOOKS_SECRET = "[not passed to commands, because it looks secret: %s]\n"
@@ -1188,27 +1150,26 @@ LOOKS_SECRET = "[not passed to commands, because it looks secret: %s]\n"
 @asks("014.6")
 def a_withheld_index_is_told(q):
     proxies = {"PIP_INDEX_URL": "https://me:pw@pypi.example/simple", "HTTPS_PROXY": "http://me:pw@proxy:3128"}
-    note = LOOKS_SECRET
     wire = q.server("--deny", "mkfs", env={**proxies, "NO_PROXY": "localhost"})
     for refused in ({"cmd": 1}, {"command": "mkfs $PIP_INDEX_URL"}):
         text = wire.given(refused).text
         q.that("not passed" not in text, "a refused answer without the note", text)
-    told = note % "HTTPS_PROXY, PIP_INDEX_URL"
+    told = LOOKS_SECRET % "HTTPS_PROXY, PIP_INDEX_URL"
     q.says("echo ${PIP_INDEX_URL-none} $NO_PROXY", told + "none localhost\n", wire=wire)
     q.says("echo on", "on\n", wire=wire)
     wire = q.server(env={**proxies, "PATH": str(path_without_bash(q))})  # a command that could not be run
     q.says("echo on", "[system error: the shell bash was not found]\n" + told, True, wire=wire)
     env = dict.fromkeys(("https_proxy", "npm_config_registry"), "https://me:pw@h/")
-    said = timed_out(q, "0.5s") + note % "https_proxy, npm_config_registry" + "on\n"
+    said = timed_out(q, "0.5s") + LOOKS_SECRET % "https_proxy, npm_config_registry" + "on\n"
     q.says("echo on; sleep 600", said, True, wire=q.server(env=env, timeouts={"default": 0.5}))
     names = ["I%d_INDEX" % n for n in range(10, 55)]  # 20 in an answer, the others in the next ones
     wire = q.server(env=dict.fromkeys(names, "https://me:pw@h/"))
     for part in (names[:20], names[20:40], names[40:]):
-        q.says("echo on", note % ", ".join(part) + "on\n", wire=wire)
+        q.says("echo on", LOOKS_SECRET % ", ".join(part) + "on\n", wire=wire)
     q.says("echo on", "on\n", wire=wire)
     first, last = (["%s%d_INDEX" % (letter, n) for n in range(10, 25)] for letter in "AB")
     of_host = "[not passed to commands: %s]\n"
-    for glob, one, other in (("A*_INDEX", of_host, note), ("B*_INDEX", note, of_host)):
+    for glob, one, other in (("A*_INDEX", of_host, LOOKS_SECRET), ("B*_INDEX", LOOKS_SECRET, of_host)):
         wire = q.server("--drop-env", glob, env=dict.fromkeys(first + last, "https://me:pw@h/"))
         text = one % ", ".join(first) + other % ", ".join(last[:5])  # 4.5: the 20 are counted together
         q.says("echo on", text + "on\n", wire=wire)
@@ -1254,11 +1215,10 @@ def no_startup_files(q):
 
 @asks("014.8")
 def a_withheld_name_is_told_once(q):
-    note = LOOKS_SECRET
     wire = q.server(env=dict.fromkeys(("DJANGO_SECRET_KEY", "OTHER_TOKEN", "THIRD_TOKEN", "B-TOKEN"), "xyzzy"))
-    q.says("echo ${DJANGO_SECRET_KEY-unset}", note % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
+    q.says("echo ${DJANGO_SECRET_KEY-unset}", LOOKS_SECRET % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
     q.says("echo ${DJANGO_SECRET_KEY-unset}; echo OTHER''_TOKEN", "unset\nOTHER_TOKEN\n", wire=wire)
-    shown = "[command failed: exit code 3]\n" + note % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n"
+    shown = "[command failed: exit code 3]\n" + LOOKS_SECRET % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n"
     q.says("echo OTHER''_TOKEN is unset; exit 3", shown, True, wire=wire)
     for command in (  # neither another word nor what is not shown
         "echo X_THIRD''_TOKEN THIRD''_TOKENS 9THIRD''_TOKEN; exit 3",
@@ -1269,16 +1229,16 @@ def a_withheld_name_is_told_once(q):
     ):
         text = wire.call(command).text
         q.that("not passed" not in text, "no note after %s" % command, text)
-    shown = "[command failed: exit code 143 (SIGTERM)]\n" + note % "THIRD_TOKEN" + "THIRD_TOKEN\n"
+    shown = "[command failed: exit code 143 (SIGTERM)]\n" + LOOKS_SECRET % "THIRD_TOKEN" + "THIRD_TOKEN\n"
     q.says("printf 'THIRD\\033[0m_TOKEN\\n'; kill $$", shown, True, wire=wire)
     wire = q.server(env=dict.fromkeys(("PAGER", "AWS_PAGER"), "https://me:pw@h/"))  # 4.8: Set
-    q.says('echo "$PAGER<$AWS_PAGER>"', note % "AWS_PAGER, PAGER" + "cat<>\n", wire=wire)
+    q.says('echo "$PAGER<$AWS_PAGER>"', LOOKS_SECRET % "AWS_PAGER, PAGER" + "cat<>\n", wire=wire)
     names = ["T%d_TOKEN" % n for n in range(10, 35)]
     wire = q.server(env=dict.fromkeys(names, "xyzzy"), timeouts={"default": 1, "grace_s": 0.3})
     q.says("echo T10''_TOKEN; exec sleep 600", timed_out(q, "1s") + "T10_TOKEN\n", True, wire=wire)
-    q.says(": " + " ".join(names), note % ", ".join(names[:20]), wire=wire)
+    q.says(": " + " ".join(names), LOOKS_SECRET % ", ".join(names[:20]), wire=wire)
     q.says("echo on", "on\n", wire=wire)
-    q.says(": T34_TOKEN T12_TOKEN", note % "T34_TOKEN", wire=wire)
+    q.says(": T34_TOKEN T12_TOKEN", LOOKS_SECRET % "T34_TOKEN", wire=wire)
 
 
 @asks("015.1", "015.5")
