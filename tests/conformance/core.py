@@ -252,9 +252,9 @@ def what_handles_int_prints_what_it_held(q):
     held = """python3 -c 'import time; print("held back"); time.sleep(600)' 2>/dev/null"""
     for around in ("%s", "timeout 500 %s", "(%s; echo never) | tail -n 3"):
         q.says(around % held, first + "held back\n", True, wire=wire, mode="slow")
-    asks = """python3 -c 'import time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: print("asked")'"""
-    number = q.wire.begin("echo > begun; " + asks, "begun", mode="slow")
-    time.sleep(1)  # until it has begun to sleep
+    sleeps = """try: print("on", file=open("begun", "w"), flush=True), time.sleep(600)"""
+    asks = """python3 -c 'import time\n%s\nexcept KeyboardInterrupt: print("asked")'""" % sleeps
+    number = q.wire.begin(asks, "begun", mode="slow")
     q.wire.signal(signal.SIGINT)
     q.equal(q.wire.finish(number).text, "[command cancelled]\nasked\n")
 
