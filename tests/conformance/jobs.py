@@ -12,19 +12,19 @@ import time
 from pathlib import Path
 
 from tests.conformance.core import GOES_ON, LOOKS_SECRET
-from tests.conformance.judge import Unasked, Wrong, asks, printf, words_of
+from tests.conformance.judge import Unasked, asks, printf, words_of
 from tests.processes import alive, eventually
 
 
 STARTED = r"<pid>(\d+)</pid>\n<output_file>([^\n]*)</output_file>\n<reminder>To stop: kill -9 -\1</reminder>\n?"
+NOTE = re.compile(r"(?m)^\[background process .*\]$")
 
 
 def job_of(q, command, wire=None):
     """Starts a background command; returns its number and its file."""
-    reply = (wire or q.wire).call(command, mode="background")
-    found = re.search(STARTED, reply.text)
-    if not found:
-        raise Wrong("a text of the form %s" % STARTED, repr(reply.text))
+    text = (wire or q.wire).call(command, mode="background").text
+    found = re.search(STARTED, text)
+    q.that(found, "a text that holds %s" % STARTED, repr(text))
     return int(found[1]), Path(found[2])
 
 
@@ -37,13 +37,11 @@ def kept_job(q, wire, command, timeout):
 def note_in(q, path, how):
     """The file of a job ends with this completion note, and has no other."""
 
-    def notes():
-        return re.findall(r"(?m)^\[background process .*\]$", path.read_text(errors="replace"))
-
-    eventually(notes, 30)
+    eventually(lambda: NOTE.search(path.read_text(errors="replace")), 30)
     time.sleep(0.3)
-    q.equal(notes(), ["[background process %s]" % how], "completion notes in the file:")
-    q.has(path.read_text(errors="replace"), "\n\n[background process %s]\n" % how)
+    text = path.read_text(errors="replace")
+    q.equal(NOTE.findall(text), ["[background process %s]" % how], "completion notes in the file:")
+    q.has(text, "\n\n[background process %s]\n" % how)
 
 
 @asks("003.1")
@@ -100,9 +98,8 @@ def the_supervisor_is_in_no_ones_way(q):
 
 @asks("003.5", "003.6")
 def ends_are_noted(q):
-    ends = {"exit 3": "exit status: 3", "exit 143": "exit status: 143", "kill -9 $$": "signal: 9 (SIGKILL)"}
-    ends["kill -SEGV $$"] = "signal: 11 (SIGSEGV)"
-    for end, how in ends.items() if q.clause == "003.6" else [("echo built", "")]:
+    ends = [("exit 3", "exit status: 3"), ("exit 143", "exit status: 143"), ("kill -9 $$", "signal: 9 (SIGKILL)")]
+    for end, how in [*ends, ("kill -SEGV $$", "signal: 11 (SIGSEGV)")] if q.clause == "003.6" else [("echo built", "")]:
         note_in(q, job_of(q, "sleep 1; " + end)[1], "failed: " + how if how else "completed")
 
 
@@ -127,7 +124,7 @@ def a_lost_supervisor_is_told(q):
     q.number("job")
     os.kill(q.number("supervisor"), signal.SIGKILL)
     q.dead("job", "daemon")
-    q.that("[background process" not in path.read_text(), "no completion note of a lost job", path.read_text())
+    q.equal(NOTE.findall(path.read_text()), [], "completion notes of a lost job:")
     reply = q.run("kill -9 $PPID; sleep 600", mode="background")
     q.has(reply.text, "was killed" if reply.is_error else "<pid>")
 
@@ -142,7 +139,7 @@ def a_lost_job_is_reported(q):
     q.dead("job")
     text = wire.given({"check_pid": q.number("job")}).text
     q.that("exit code unknown" in text and "exited with code" not in text, "a lost job has no exit code", text)
-    q.that("[background process" not in path.read_text(), "no completion note of a lost job", path.read_text())
+    q.equal(NOTE.findall(path.read_text()), [], "completion notes of a lost job:")
 
 
 @asks("003.9")
@@ -212,10 +209,10 @@ def jobs_are_stopped(q):
     killer = q.server("--state-dir", str(q.state()), profile="jobs", timeouts={"grace_s": 0.5})
     killer.given({"kill_pid": number})
     q.equal([name for name in ("job", "a", "b") if alive(q.number(name))], [], "alive once kill_pid is answered:")
-    eventually(lambda: "[background" in path.read_text(), 20)
+    eventually(lambda: NOTE.search(path.read_text()), 20)
     q.has(path.read_text(), "heard\n")  # TERM came first
-    notes = re.findall(r"(?m)^\[background process failed: signal: (?:15 \(SIGTERM|9 \(SIGKILL)\)\]$", path.read_text())
-    q.that(len(notes) == 1, "one note with the signal", path.read_text())
+    (note,) = NOTE.findall(path.read_text())
+    q.match(r"\[background process failed: signal: (?:15 \(SIGTERM|9 \(SIGKILL)\)\]", note)
     wire = q.server(profile="jobs", timeouts={"grace_s": 0.5})
     command = "trap '' TERM; echo $$ > deaf; setsid sleep 600 & echo $! > c; while :; do sleep 0.1; done"
     number, _, _ = kept_job(q, wire, command, 1000)
@@ -359,12 +356,10 @@ def an_early_success_offers_no_kill(q):
 
 @asks("003.24")
 def a_job_that_was_stopped_has_not_failed(q):
-    ends = {"HUP": (1, "ended by"), "INT": (2, "ended by"), "KILL": (9, "ended by"), "TERM": (15, "ended by")}
-    ends.update(SEGV=(11, "failed:"), USR1=(signal.SIGUSR1, "failed:"))
-    for name, (number, how) in ends.items():
-        pid, path = job_of(
-            q, "ulimit -c 0; until [ -e go-%s ]; do sleep 0.1; done; kill -%s $$; sleep 600" % (name, name)
-        )
+    for name in ("HUP", "INT", "KILL", "TERM", "SEGV", "USR1"):
+        number, how = signal.Signals["SIG" + name], "failed:" if name in ("SEGV", "USR1") else "ended by"
+        waits = "ulimit -c 0; until [ -e go-{0} ]; do sleep 0.1; done; kill -{0} $$; sleep 600"
+        pid, path = job_of(q, waits.format(name))
         (q.folder / ("go-" + name)).touch()
         note_in(q, path, "failed: signal: %d (SIG%s)" % (number, name))
         note = r"\[background process %d %s signal %d \(SIG%s\) after [^\n]*\]\n" % (pid, how, number, name)
@@ -374,19 +369,15 @@ def a_job_that_was_stopped_has_not_failed(q):
 @asks("003.23")
 def the_note_is_no_output(q):
     wire = q.server(structured=True)
-    commands = {"printf abc": "completed", "printf abc; exit 3": "failed: exit status: 3"}
-    commands["printf abc; sleep 608.75 >/dev/null 2>&1 & echo $! > left"] = (
-        'completed; still running: {} "sleep 608.75"'
-    )
-    for command, how in commands.items():
-        reply = wire.call(command, mode="background")
+    leaves, left = "; sleep 608.75 >/dev/null 2>&1 & echo $! > left", '; still running: {} "sleep 608.75"'
+    for more, how in (("", "completed"), ("; exit 3", "failed: exit status: 3"), (leaves, "completed" + left)):
+        reply = wire.call("printf abc" + more, mode="background")
         fields = reply.result.get("structuredContent") or {}
-        note = "\n\n[background process %s]\n" % how.format(q.number("left") if "left" in command else "")
+        note = "\n\n[background process %s]\n" % how.format(q.number("left") if more == leaves else "")
         q.equal(fields.get("total_bytes"), 3, "total_bytes")
         q.equal(Path(fields["output_file"]).read_text(), "abc" + note, "the file:")
-        q.that(
-            reply.text.endswith("abc" + note * ("exit" not in command)), "a text that ends in abc%s" % note, reply.text
-        )
+        ends = reply.text.endswith("abc" + note * ("exit" not in more))
+        q.that(ends, "a text that ends in abc%s" % note, reply.text)
     q.run("kill $(cat left); echo")
 
 
@@ -441,9 +432,9 @@ def the_live_jobs_are_listed(q):
 @asks("022.1", "022.3")
 def answers_in_json(q):
     wire = q.server(profile="streams", timeouts={"default": 1})
+    text = '{"stdout": "out\\n", "stderr": "err\\n", "exitCode": %d}'
     for code in (0, 3):
-        text = '{"stdout": "out\\n", "stderr": "err\\n", "exitCode": %d}' % code
-        q.says("echo out; echo err >&2; exit %d" % code, text, wire=wire)
+        q.says("echo out; echo err >&2; exit %d" % code, text % code, wire=wire)
     command = "echo on; sleep 600 # " + "x" * 90
     text = json.dumps({"stdout": "on\n", "stderr": "", "error": "bash '%s': timed out after 1s" % command[:80]})
     q.says(command, text, True, wire=wire)
