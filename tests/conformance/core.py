@@ -20,6 +20,7 @@ from tests.spec import LONGER_MODES, fenced, rows_of, size_in_words, verdicts
 
 FULL_OUTPUT = r"\[full output: ([^\n]*)\]\n\Z"  # the path in the last line of an answer
 GOES_ON = r"output goes on to ([^\n]*)\]\n"  # the path in a note on leftovers
+FILES_LEFT = r"\[files that the command left are in ([^\n]*)\]"
 CUT = r"\[output truncated in middle: [^\n]*\]\n"
 
 
@@ -358,15 +359,17 @@ def kept_back(q, variables):
     return {name for name in variables if name not in env}
 
 
+PLACES = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Tq0vb/X8mLw2R /k2/Ab https://example.org/a/b
+    https://me@example.org/ https://example.org/?a=b http://[::1]:80/@s/a ftp://h/ ../x ~me/x /a:b /abc /Tq0vbX8mLw2R /a_b/c""".split()
+PLACES += ["/x/%s/y" % ("Ab1" * n) for n in (6, 7)] + ["https://example.org/" + "a1" * n for n in (7, 8)]
+
+
 @asks("004.12")
 def where_who_and_how_long_pass(q):
-    values = "/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Tq0vb/X8mLw2R /k2/Ab https://example.org/a/b".split()
-    values += ["/x/%s/y" % ("Ab1" * n) for n in (6, 7)] + ["https://example.org/" + "a1" * n for n in (7, 8)]
-    values += "https://me@example.org/ https://example.org/?a=b http://[::1]:80/@s/a ftp://h/ ../x ~me/x /a:b".split()
     chance, base64 = random.Random(5), string.ascii_letters + string.digits + "+/"
-    values += ["/" + "".join(chance.choices(base64, k=39)) for _ in range(300)]
-    variables = {"V%d_KEY" % n: value for n, value in enumerate(values)}
-    variables.update({"V%d_TOKEN" % n: value for n, value in enumerate(values[:16])})
+    paths = ["/" + "".join(chance.choices(base64, k=39)) for _ in range(300)]
+    variables = {"V%d_KEY" % n: value for n, value in enumerate(PLACES + paths)}
+    variables.update({"V%d_TOKEN" % n: value for n, value in enumerate(PLACES)})
     for word in [*LAST_WORDS, "KEY_ID", "ID", "IN"]:
         names = "W_AUTH_" + word, "W_SECRET_" + word, "wKey" + word.title().replace("_", "")
         variables.update(dict.fromkeys(names, "xyzzy"))
@@ -707,8 +710,8 @@ def understands_other_tools(q):
 
 @asks("006.13")
 def takes_near_misses(q):
-    wire, late = q.wire, "[command timed out after 1s]\n[for longer commands"
-    q.that(wire.given({"command": "sleep 600", "timeout": "01000", "mode": ""}).text.startswith(late), late, "another")
+    wire = q.wire
+    q.begins(wire.given({"command": "sleep 600", "timeout": "01000", "mode": ""}).text, timed_out(q, "1s"))
     for key in ("run_in_background", "mode", "timeout"):
         near = {"run_in_background": "false", "mode": "", "timeout": "20000"}[key]
         q.equal(wire.given({"command": "echo 7", key: near}).text, "7\n", "with %s %r:" % (key, near))
@@ -726,8 +729,7 @@ def takes_near_misses(q):
     for row in set(q.rows) & {"jobs"}:
         jobs = q.server(profile=row)
         reply = jobs.given({"command": "echo 7", "check_pid": 0, "kill_pid": "0", "timeout": "5000"})
-        of_command = "\n7\n" in reply.text and not reply.is_error
-        q.that(of_command, "the command of a call whose process numbers are 0", reply.text)
+        q.that("\n7\n" in reply.text and not reply.is_error, "the command: 0 is no process", reply.text)
         q.has(jobs.given({"check_pid": "4711"}).text, "the pid 4711;")
 
 
@@ -985,9 +987,9 @@ def the_directory_is_gone(q):
     where = re.sub("[\n\u202e]", "\ufffd", str(gone)) + " is gone (No such file or directory)"  # 4.7: Short
     note = "[the working directory %s; the command ran in an empty scratch folder]\n" % where
     q.says("ls -A; stat -c %a .; grep -c apart /proc/$$/cmdline; true # apart", note + "700\n0\n", wire=wire)
-    reply = wire.call("pwd; echo x > made")
-    q.begins(reply.text, note[:-1])
-    kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
+    text = wire.call("pwd; echo x > made").text
+    q.begins(text, note[:-1])
+    kept = q.named(FILES_LEFT, text)
     q.equal((kept / "made").read_text(), "x\n", "the file in the scratch folder:")
     q.match(re.escape(str(q.state())) + r"/scratch-[0-9a-f]{12}/scratch", str(kept))
     for command in ("pwd", "sleep 600 >/dev/null 2>&1 & pwd"):
@@ -1001,7 +1003,7 @@ def the_directory_is_gone(q):
     order = r"\[still running: [^\n]*\n\[files that the command left are in [^\n]*\n\[not passed [^\n]*: A_TOKEN\]\n"
     q.match(re.escape(note) + order, reply.text)
     os.kill(q.number("child"), signal.SIGKILL)
-    kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
+    kept = q.named(FILES_LEFT, reply.text)
     q.that((kept / "made").exists(), "a scratch folder with the file, though a process lives in it", kept)
     shutil.rmtree(kept.parent, ignore_errors=True)
     gone.write_text("")
@@ -1108,15 +1110,17 @@ def the_rest_passes(q):
     gets(q, passed, {**passed, "PATH": q.env["PATH"]})
 
 
+FORCED_COLOURS = """FORCE_COLOR=3 CLICOLOR_FORCE=1 MYPY_FORCE_COLOR=1 ANSIBLE_FORCE_COLOR=true PY_COLORS=1 GTEST_COLOR=yes
+    CARGO_TERM_COLOR=always NPM_CONFIG_COLOR=always npm_config_color=true PYTHON_COLORS=1 RUST_LOG_STYLE=always
+    COMPOSE_ANSI=always CLANG_FORCE_COLOR_DIAGNOSTICS=ON FORCE_COLOUR=""".split()
+PLAIN_COLOURS = """NO_COLOR=1 PIP_NO_COLOR=1 DISABLE_COLORS=true CLICOLOR=1 COLORTERM=truecolor GREP_COLORS=ms=1 LS_COLORS=di=01
+    A_COLOR=never B_COLORS=0 FORCE=1 X=a_FORCE_COLOR=1 COLOR_FORCED=1 MY_COLOR=blue""".split()
+
+
 @asks("014.9")
 def no_forced_colours(q):
-    forced = """FORCE_COLOR=3 CLICOLOR_FORCE=1 MYPY_FORCE_COLOR=1 ANSIBLE_FORCE_COLOR=true PY_COLORS=1 CARGO_TERM_COLOR=always
-        NPM_CONFIG_COLOR=always npm_config_color=true PYTHON_COLORS=1 GTEST_COLOR=yes RUST_LOG_STYLE=always COMPOSE_ANSI=always
-        CLANG_FORCE_COLOR_DIAGNOSTICS=ON FORCE_COLOUR=""".split()
-    plain = """NO_COLOR=1 PIP_NO_COLOR=1 DISABLE_COLORS=true CLICOLOR=1 COLORTERM=truecolor GREP_COLORS=ms=1 LS_COLORS=di=01 A_COLOR=never B_COLORS=0 FORCE=1
-        X=a_FORCE_COLOR=1 COLOR_FORCED=1 MY_COLOR=blue""".split()
-    variables = dict(pair.split("=", 1) for pair in forced + plain)
-    wanted = {pair.partition("=")[0] for pair in forced}
+    variables = dict(pair.split("=", 1) for pair in FORCED_COLOURS + PLAIN_COLOURS)
+    wanted = {pair.partition("=")[0] for pair in FORCED_COLOURS}
     q.equal(kept_back(q, variables), wanted, "variables of colours that a command does not get:")
 
 
@@ -1162,31 +1166,35 @@ def a_withheld_index_is_told(q):
         q.says("echo on", other % ", ".join(last[5:]) + "on\n", wire=wire)
 
 
+SPOKEN = """fatal: Authentication failed for x|fatal: could not read Username for x
+    |a@b: Permission denied (publickey).|ERROR 1045: Access denied for user x|unauthorized: x
+    |403 Client Error: Forbidden|401 Unauthorized|(AccessDenied) x|(error) NOAUTH x|Error: Invalid API key
+    |invalid_token|Missing or invalid credentials|expired access token|Unable to locate credentials
+    |You are not logged into x"""
+UNSPOKEN = """cat: x: Permission denied|access denied|401|status 403|Invalid or unexpected token|unexpected token x
+    |missing closing token|test_unauthorized_user|java.nio.file.AccessDeniedException: x|--noauth|4010 Forbidden
+    |credentials"""
+SPOKEN, UNSPOKEN = ([" ".join(line.split()) for line in text.split("|")] for text in (SPOKEN, UNSPOKEN))
+
+
 @asks("014.10")
 def all_are_told_where_one_may_be_missed(q):
-    spoken = """fatal: Authentication failed for x|fatal: could not read Username for x|a@b: Permission denied (publickey).
-        |ERROR 1045: Access denied for user x|unauthorized: x|403 Client Error: Forbidden|401 Unauthorized|(AccessDenied) x
-        |(error) NOAUTH x|Error: Invalid API key|invalid_token|Missing or invalid credentials|expired access token
-        |Unable to locate credentials|You are not logged into x"""
-    other = """cat: x: Permission denied|access denied|401|status 403|Invalid or unexpected token|unexpected token x
-        |missing closing token|test_unauthorized_user|java.nio.file.AccessDeniedException: x|--noauth|4010 Forbidden|credentials"""
-    spoken, other = ([" ".join(line.split()) for line in text.split("|")] for text in (spoken, other))
     secrets, failed = {"A_TOKEN": "xyzzy", "B_SECRET": "xyzzy"}, "[command failed: exit code 1]\n"
     fails = "printf '%%s\\n' '%s' >&2; exit 1"
-    for line in spoken:
+    for line in SPOKEN:
         wire = q.server(env=secrets)
         q.says(fails % line, failed + LOOKS_SECRET % "A_TOKEN, B_SECRET" + line + "\n", True, wire=wire)
         q.says(fails % line, failed + line + "\n", True, wire=wire)
     wire = q.server(env=secrets)
-    q.says("echo '%s'" % spoken[0], spoken[0] + "\n", wire=wire)
-    q.says(fails % "' '".join(other), failed + "".join(line + "\n" for line in other), True, wire=wire)
-    q.says(": %s; exit 1" % spoken[-1], failed, True, wire=wire)  # the text of the command does not count
+    q.says("echo '%s'" % SPOKEN[0], SPOKEN[0] + "\n", wire=wire)
+    q.says(fails % "' '".join(UNSPOKEN), failed + "".join(line + "\n" for line in UNSPOKEN), True, wire=wire)
+    q.says(": %s; exit 1" % SPOKEN[-1], failed, True, wire=wire)  # the text of the command does not count
     q.says("echo A_''TOKEN; exit 1", failed + LOOKS_SECRET % "A_TOKEN" + "A_TOKEN\n", True, wire=wire)
-    q.says(fails % spoken[0], failed + LOOKS_SECRET % "B_SECRET" + spoken[0] + "\n", True, wire=wire)
+    q.says(fails % SPOKEN[0], failed + LOOKS_SECRET % "B_SECRET" + SPOKEN[0] + "\n", True, wire=wire)
     names = ["T%d_TOKEN" % n for n in range(10, 35)]
     wire = q.server(env=dict.fromkeys(names, "xyzzy"))
     for note in (LOOKS_SECRET % ", ".join(names[:20]), LOOKS_SECRET % ", ".join(names[20:]), ""):
-        q.says(fails % spoken[0], failed + note + spoken[0] + "\n", True, wire=wire)
+        q.says(fails % SPOKEN[0], failed + note + SPOKEN[0] + "\n", True, wire=wire)
 
 
 @asks("014.7")

@@ -49,7 +49,7 @@ def captured(tool, data, row):
     return tool.Captured(data[:head], rest[max(0, len(rest) - tail) :], len(data), data.count(b"\n"))
 
 
-def text(tool, case):
+def texts(tool, case):
     functions = {
         "decode": lambda value: tool.decode(data_of(value)),
         "rendered": lambda value: tool.render(unpacked(value)),
@@ -64,14 +64,14 @@ def text(tool, case):
     return {"out": packed(functions[case["do"]](case["in"]))}
 
 
-def cut(tool, case):
+def cuts(tool, case):
     row = row_of(tool, case)
     fitted = row.truncation.fit(captured(tool, data_of(case["in"]), row), row)
     got = {"got": fitted.got_bytes} if case["profile"] == "modes" else {}
     return {"out": packed(fitted.text), "cut": fitted.cut, **got, **dict(fitted.details)}
 
 
-def answer(tool, case):
+def answers(tool, case):
     row, outcome = row_of(tool, case), dict(case["outcome"])
     streams = [data_of(outcome.pop(name)) for name in ("stdout", "stderr") if name in outcome]
     raw = [captured(tool, data, row) for data in streams]
@@ -92,7 +92,7 @@ def arguments(tool, case):
     return {"runs": asked.command, "mode": asked.mode, **timeout_s}
 
 
-def secret(tool, case):
+def secrets(tool, case):
     environ = {name: unpacked(value) for name, value in case["variables"].items()}
     passed, withheld = tool.scrub_env(environ, case.get("keep", ()), case.get("drop", ()))
     kept = sorted(name for name in environ if name in passed and passed[name] == environ[name])
@@ -101,20 +101,20 @@ def secret(tool, case):
     return {"withheld": sorted(withheld), "by the host": by_host, "pass": kept, **lang}
 
 
-def told(tool, case):
+def notes(tool, case):
     outcome = {name: case[name] for name in ("command", "exit_code")}
     shown = tool.Outcome("exited", stdout=tool.Fitted(case.get("shown", ""), 0, False), **outcome)
     by_host = case.get("by the host", ())
     untold = {name: "" if name in by_host else tool.LOOKS_SECRET for name in sorted(case["withheld"])}
-    notes = tool.withheld_notes(untold, (), shown)
-    return {"notes": list(notes), "still to be told": list(untold)}
+    told = tool.withheld_notes(untold, (), shown)
+    return {"notes": list(told), "still to be told": list(untold)}
 
 
-def definition(tool, case):
+def definitions(tool, case):
     return {"definition": tool.define(row_of(tool, case), case["directory"], case["style"])}
 
 
-def message(tool, case):
+def messages(tool, case):
     """What one line of a client asks for, when no call is under way."""
     line = data_of(case["bytes"]) if "bytes" in case else unpacked(case["in"]).encode()
     if not line.strip():
@@ -148,7 +148,7 @@ def message_shown(tool, asked):
     return {"id": asked["id"], "result": result, "also": free}
 
 
-def life(tool, case):
+def lives(tool, case):
     """For information: of each moment what the rules of a command say, the phase then, and when to act without news."""
     plan = dict.fromkeys(tool.Plan._fields, b"")
     plan.update({name: math.inf if value is None else value for name, value in case["plan"].items()})
@@ -166,19 +166,8 @@ def life(tool, case):
     return {"told": told}
 
 
-KINDS = {
-    "texts": text,
-    "cuts": cut,
-    "answers": answer,
-    "arguments": arguments,
-    "secrets": secret,
-    "notes": told,
-    "definitions": definition,
-    "messages": message,
-    "lives": life,
-}
-
-
+KINDS = (texts, cuts, answers, arguments, secrets, notes, definitions, messages, lives)
+KINDS = {function.__name__: function for function in KINDS}
 BACKGROUND = re.compile(r'\bbackground\b(?!": false)')
 FOREGROUND_S = {"default": 30, "slow": 900}  # the timeouts of MODES where there are no background commands
 

@@ -4,8 +4,17 @@ import json
 import random
 import re
 
-from tests.conformance.core import ENDINGS, LAST_WORDS, NAMES_TO_WITHHOLD, PLAIN_TEXTS, PLAIN_VALUES, PLAIN_VARIABLES
-from tests.conformance.core import PLAIN_WORDS, RULES, SECRET_WORDS, VALUES_TO_WITHHOLD, drawn, sre_parse
+from tests.conformance.core import (
+    ENDINGS,
+    FORCED_COLOURS,
+    LAST_WORDS,
+    NAMES_TO_WITHHOLD,
+    PLACES,
+    PLAIN_COLOURS,
+    PLAIN_TEXTS,
+)
+from tests.conformance.core import PLAIN_VALUES, PLAIN_VARIABLES, PLAIN_WORDS, RULES, SECRET_WORDS, SPOKEN, UNSPOKEN
+from tests.conformance.core import VALUES_TO_WITHHOLD, drawn, sre_parse
 from tests.conformance.output import RENDERED
 from tests.spec import verdicts
 from tests.vectors import packed
@@ -193,10 +202,7 @@ def secrets():
     yield from (case("004.2", {"A_SECRET": number}) for number in numbers)
     yield from (case("004.12", {"A_SECRET": "1" * count}) for count in (15, 16))
     yield from (case("004.12", {name: value}) for name, value, _, _ in verdicts())
-    places = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Tq0vb/X8mLw2R /abc /Tq0vbX8mLw2R /a_b/c ../x ~me/x
-        /a:b https://example.org/a/b https://me@example.org/ https://example.org/?a=b http://[::1]:80/@s/a ftp://h/""".split()
-    places += ["/x/%s/y" % ("Ab1" * n) for n in (6, 7)] + ["https://example.org/" + "a1" * n for n in (7, 8)]
-    yield from (case("004.12", {name: place}) for place in places for name in ("A_KEY", "A_TOKEN"))
+    yield from (case("004.12", {name: place}) for place in PLACES for name in ("A_KEY", "A_TOKEN"))
     yield from (case("004.2", dict([pair.split("=", 1)])) for pair in PLAIN_VARIABLES)
     chance = random.Random(4)
     for branch in branches_of(RULES[1]):
@@ -230,10 +236,7 @@ def secrets():
     yield case("014.2", asking)
     for name in ("AWS_SESSION_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
         yield case("004.2", {"AWS_ACCESS_KEY_ID": "x", name: "y"})
-    colours = """FORCE_COLOR=3 CLICOLOR_FORCE=1 PY_COLORS=1 CARGO_TERM_COLOR=always npm_config_color=true GTEST_COLOR=yes
-        RUST_LOG_STYLE=always COMPOSE_ANSI=always CLANG_FORCE_COLOR_DIAGNOSTICS=ON FORCE_COLOUR= NO_COLOR=1 PIP_NO_COLOR=1
-        DISABLE_COLORS=true CLICOLOR=1 COLORTERM=truecolor A_COLOR=never B_COLORS=0 FORCE=1 X=a_FORCE_COLOR=1 MY_COLOR=blue"""
-    yield from (case("014.9", dict([pair.split("=", 1)])) for pair in colours.split())
+    yield from (case("014.9", dict([pair.split("=", 1)])) for pair in FORCED_COLOURS + PLAIN_COLOURS)
     dialogs = "askpass.sh echo my-ksshaskpass /x/x11-ssh-askpass ksshaskpass lxqt-openssh-askpass git-gui--askpass".split()
     yield from (case("014.11", {"GIT_ASKPASS": askpass, "SSH_ASKPASS": askpass}) for askpass in dialogs)
     given = {"PAGER": "my", "GIT_PAGER": "my", "GIT_ASKPASS": "ksshaskpass", "FORCE_COLOR": "1", "PY_COLORS": "1"}
@@ -270,11 +273,7 @@ def notes():
     many = ["I%d_INDEX" % n for n in range(10, 55)]
     yield case("014.6", many, "true", 0)
     yield case("014.6", many[:30], "true", 0, **{"by the host": many[5:25]})
-    spoken = """fatal: Authentication failed for x|could not read Username for x|Permission denied (publickey).|Access denied for user x
-        |unauthorized: x|403 Client Error: Forbidden|(AccessDenied) x|NOAUTH x|Invalid API key|invalid_token|Missing or invalid credentials
-        |expired access token|Unable to locate credentials|You are not logged into x|Permission denied|access denied|status 403|4010 Forbidden
-        |Invalid or unexpected token|missing closing token|test_unauthorized_user|java.nio.file.AccessDeniedException: x|--noauth|credentials"""
-    yield from (case("014.10", names[:2], "x", 1, shown=" ".join(line.split())) for line in spoken.split("|"))
+    yield from (case("014.10", names[:2], "x", 1, shown=line) for line in [*SPOKEN, *UNSPOKEN])
     yield case("014.10", names[:2], "Authentication failed", 1)
     yield case("014.10", names[:2], "x", 0, shown="Authentication failed")
     endings = ["no_proxy", "npm_config_registry", "A_INDEX", "INDEXES", "UV_INDEX_URL", "MY_REGISTRY", "REGISTRY_X"]
