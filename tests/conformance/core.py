@@ -175,8 +175,7 @@ def each_shell_is_fresh(q):
     sets = "export LEFT=1; other=2; cd /; f() { echo f; }; alias g=h; umask 0; set -f; shopt -s nullglob; "
     q.run(sets + "trap 'echo trap' EXIT; ulimit -n 77; echo done")
     asks = "echo ${LEFT-unset} ${other-unset}; type f >/dev/null 2>&1 || echo none; case $- in *f*) echo f;; esac; "
-    text = "unset unset\nnone\n%s\n1\n" % umask
-    q.says(asks + "[ \"$PWD\" != / ] && umask; [ $(ulimit -n) = 77 ]; echo $?", text)
+    q.says(asks + "[ \"$PWD\" != / ] && umask; [ $(ulimit -n) = 77 ]; echo $?", "unset unset\nnone\n%s\n1\n" % umask)
 
 
 @asks("001.8")
@@ -471,8 +470,7 @@ ESCAPED = ["e%d" % n for n in range(1, 7)]
 def ends_the_tree(q):
     wire = q.server(timeouts={"grace_s": 0.5})
     late = "set +m; trap 'setsid sleep 600 >/dev/null 2>&1 & echo $! > late; exit' TERM; echo > ready; sleep 600 & wait"
-    number = wire.begin(ESCAPES_OF_THREE_KINDS + late, "ready", *ESCAPED, mode="slow")
-    wire.cancel(number)
+    wire.cancel(wire.begin(ESCAPES_OF_THREE_KINDS + late, "ready", *ESCAPED, mode="slow"))
     q.dead(*ESCAPED, "late")
 
 
@@ -895,9 +893,7 @@ def goes_on_reading(q):
     path = q.named(GOES_ON, q.run(command + "echo now").text)
     (q.folder / "go").touch()
     q.there("wrote")
-    expected = "now\n" + "".join("%d\n" % n for n in range(1, 50001)) + "later\n"
-    eventually(lambda: path.read_text() == expected, 20)
-    q.equal(path.read_text(), expected, "the file:")
+    q.holds(path, "now\n" + "".join("%d\n" % n for n in range(1, 50001)) + "later\n")
     q.alive("left")
 
 

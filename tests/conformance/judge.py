@@ -50,11 +50,11 @@ UNASKED_ENTRIES = {  # of section 4 and of core and server, and why
     "6": "would take a platform that lacks a feature",
     "4.14 INT where the standard input is a terminal": "the judge speaks through pipes",
 }
-NEEDS_JOBS_PROFILE = {  # clauses that a client can ask in the profile JOBS alone
-    "003.11": "only check_pid lists jobs to a client, and the level JOBS is not claimed",
-    "003.12": "only check_pid reads a job piece by piece for a client, and the level JOBS is not claimed",
-    "003.13": "only kill_pid ends a job through the tool for a client, and the level JOBS is not claimed",
-    "003.14": "only kill_pid signals a job by its number for a client, and the level JOBS is not claimed",
+NEEDS_JOBS_PROFILE = {  # clauses that a client can ask in the profile JOBS alone, by what that profile has
+    "003.11": "check_pid lists jobs to",
+    "003.12": "check_pid reads a job piece by piece for",
+    "003.13": "kill_pid ends a job through the tool for",
+    "003.14": "kill_pid signals a job by its number for",
 }
 ROW_OF_LEVEL = {"JOBS": "jobs", "STREAMS": "streams", "GUARDED": "guarded"}
 WIRE_LEVELS = ("core", "jobs", "server", *ROW_OF_LEVEL)
@@ -231,10 +231,9 @@ class Wire:
         self.buffer, self.lines = bytearray(), 0
         self.progress = []  # the notifications of progress that came
         self.waiting = {}  # responses that came before they were asked for
-        given = {"TIMEOUTS": timeouts and json.dumps(timeouts), "STRUCTURED": structured and "1"}
-        given["PROFILE"] = profile if profile != "modes" else None  # which servers of one profile need not know
-        environ = dict(question.env, **dict(env))
-        environ.update({"BASH_TOOL_" + name: value for name, value in given.items() if value})
+        given = {"BASH_TOOL_TIMEOUTS": timeouts and json.dumps(timeouts), "BASH_TOOL_STRUCTURED": structured and "1"}
+        given["BASH_TOOL_PROFILE"] = profile if profile != "modes" else None  # a server of one profile need not know it
+        environ = {**question.env, **dict(env), **{name: value for name, value in given.items() if value}}
         environ = {name: value for name, value in environ.items() if value is not None}
         command = [*question.judge.words, *options]
         if before:  # Python itself ignores two signals
@@ -505,10 +504,7 @@ class Question:
 
     def number(self, name, within_s=None):
         """The number that a command writes into a file, as a line."""
-        path, wanted = self.folder / name, "the command writes a number into the file %s" % name
-        written = eventually(lambda: path.exists() and re.fullmatch(r"\d+\n", path.read_text()), patience(within_s))
-        self.that(written, wanted, path.exists() and path.read_text(), late=True)
-        return int(path.read_text())
+        return int(self.match(r"(\d+)\n", self.written(name, within_s))[1])
 
     def there(self, *names, within_s=None):
         """Waits until a command has written a line into each of these files."""
@@ -526,25 +522,27 @@ class Question:
 
     def alive(self, *names, for_s=0.0):
         """The processes whose numbers stand in these files live, and go on to."""
-        until = time.monotonic() + for_s
+        pids, until = {name: self.number(name) for name in names}, time.monotonic() + for_s
         while True:
-            for name in names:
-                pid = self.number(name)
-                self.that(alive(pid), "the process %d (%s) goes on" % (pid, name), "it has ended")
+            self.equal([name for name in names if not alive(pids[name])], [], "processes that have ended:")
             if time.monotonic() >= until:
                 return
             time.sleep(0.1)
 
-    def written(self, name):
-        """What stands in a file of the folder."""
-        self.there(name)
+    def written(self, name, within_s=None):
+        """What a command writes into a file of the folder."""
+        self.there(name, within_s=within_s)
         return (self.folder / name).read_text(encoding="utf-8", errors="surrogateescape")
+
+    def holds(self, path, text):
+        """A file comes to hold this text."""
+        eventually(lambda: path.read_text() == text, 20)
+        self.equal(path.read_text(), text, "the file:")
 
     def named(self, pattern, text):
         """The path that an answer names."""
         found = re.search(pattern, text)
-        if not found:
-            raise Wrong("a text that holds %s" % pattern, repr(text))
+        self.that(found, "a text that holds %s" % pattern, repr(text))
         self.that(Path(found[1]).is_absolute(), "an absolute path", found[1])
         return Path(found[1])
 
@@ -607,13 +605,11 @@ class Exchange(Conversation):
         return self.wires[of]
 
     def step(self, line):
-        if line.startswith("> "):
-            wire = self.wire("calls")
-            begun = time.monotonic()
+        wire, begun = self.wire("calls") if line.startswith("> ") else None, time.monotonic()
+        if wire:
             reply = wire.given(json.loads(self.fill(line[2:])))
             text, is_error = reply.text, reply.is_error
         else:
-            begun = time.monotonic()
             text, is_error = of_bash(self.q, self.fill(line[2:])).stdout.decode("utf-8"), False
         self.took = time.monotonic() - begun
         return text[:-1] if text.endswith("\n") else text, is_error
@@ -647,7 +643,7 @@ class Exchange(Conversation):
     def probe(self, words):
         kind, *rest = self.fill(words).split()
         if kind in ("dead", "alive"):
-            self.q.dead(rest[0]) if kind == "dead" else self.q.alive(rest[0])
+            getattr(self.q, kind)(rest[0])
         elif kind == "within":
             self.q.took(self.took, 0, float(rest[0]), "the end of the step")
         else:
@@ -694,9 +690,8 @@ def several_at_once(count, function, rows):
         try:
             return list(pool.map(lambda row: function(*row), rows))
         except BaseException:
-            for question in tuple(OPEN):
-                for wire in tuple(question.wires):
-                    wire.process.kill()
+            for wire in [wire for question in tuple(OPEN) for wire in tuple(question.wires)]:
+                wire.process.kill()
             raise
 
 
@@ -719,10 +714,8 @@ class Judge:
         """The command line, fit for another directory: its program, and what it names that is there, by absolute
         paths."""
         first, *others = words
-        there = [not word.startswith("-") and os.path.exists(word) for word in others]
-        others = [os.path.abspath(word) if is_there else word for word, is_there in zip(others, there)]
-        found = shutil.which(first)
-        return [os.path.abspath(found) if found else first, *others]
+        named = [shutil.which(first), *(not word.startswith("-") and os.path.exists(word) and word for word in others)]
+        return [os.path.abspath(path) if path else word for word, path in zip(words, named)]
 
     def unfit(self):
         """Why no question can be asked of this server, in one line; None if they can."""
@@ -735,24 +728,23 @@ class Judge:
             wire = question.wire
             step = "answers initialize"
             message = wire.greet()
-            if not isinstance(message.get("result"), dict):
-                raise Wrong("a result", json.dumps(message))
+            question.that(isinstance(message.get("result"), dict), "a result", json.dumps(message))
             step = "lists a tool named %s" % self.adapter.tool
             names = [tool.get("name") for tool in wire.ask("tools/list").get("tools", ())]
-            if self.adapter.tool not in names:
-                raise Wrong(step, "tools named %s" % ", ".join(map(str, names)))
+            question.that(self.adapter.tool in names, step, "tools named %s" % ", ".join(map(str, names)))
             step = "answers a call of %s" % self.adapter.tool
             wire.call("echo hi")
+            return None
+        except Wrong as wrong:
+            came = [each["text"] for each in question.transcript if each["what"] == "came"]
+            none = "none within %.3g s%s" % (LONGEST_WAIT_S, came and "; the last line was " + came[-1] or "")
+            got = none if wrong.late else str(wrong.got)
         except Exception as problem:
-            got = str(problem.got) if isinstance(problem, Wrong) else "%s: %s" % (type(problem).__name__, problem)
-            if isinstance(problem, Wrong) and problem.late:
-                came = [each["text"] for each in question.transcript if each["what"] == "came"]
-                got = "none within %.3g s%s" % (LONGEST_WAIT_S, came and "; the last line was " + came[-1] or "")
-            return "cannot be judged: expected that it %s; got: %s" % (step, shortened(" ".join(got.split())))
+            got = "%s: %s" % (type(problem).__name__, problem)
         finally:
             question.close()
             LONGEST_WAIT_S = usual_s
-        return None
+        return "cannot be judged: expected that it %s; got: %s" % (step, shortened(" ".join(got.split())))
 
     def find_levels(self):
         """The levels that the server seems to hold, by what it lists in each profile."""
@@ -763,13 +755,11 @@ class Judge:
                 listed = question.server(profile=row).definition()
                 keys = listed.get("inputSchema", {}).get("properties", {})
                 page = json.loads(dict(fenced("definition"))[row])
+                of_page = page["description"], {*page["input_schema"]["properties"]}
                 if level == "core":
                     self.levels.append("core")
                     self.levels += ["jobs"] * ("background" in keys.get("mode", {}).get("enum", ()))
-                elif (listed.get("description"), {*keys}) == (
-                    page["description"],
-                    {*page["input_schema"]["properties"]},
-                ):
+                elif (listed.get("description"), {*keys}) == of_page:
                     self.levels.append(level)
 
     def claimed(self):
@@ -848,7 +838,7 @@ class Judge:
         if number in UNASKED:
             return UNASKED[number]
         if number in NEEDS_JOBS_PROFILE and "JOBS" not in self.levels:
-            return NEEDS_JOBS_PROFILE[number]
+            return "only %s a client, and the level JOBS is not claimed" % NEEDS_JOBS_PROFILE[number]
         return None if self.questions(number) else "no question was written"
 
     def verdict(self, number):

@@ -31,12 +31,8 @@ RENDERED = {
         *((b"abcdef\r\x1b[2CX\n", "abXdef\n"), (b"abcdef\r\x1b[CX\n", "aXcdef\n")),
         *((b"abcdef\x1b[4D\x1b[Kz\n", "abz\n"), (b"abcdef\x1b[4D\x1b[0Kz\n", "abz\n"), (b"abcdef\x1b[2Kx\n", "x\n")),
         *((b"abc\x1b[1Kx\n", "abcx\n"), (b"abc\x1b[99Dx\n", "xbc\n"), (b"ab\x1b[9Gx\n", "abx\n")),
-        *(
-            (b"ab\r\x1b[9Cx\n", "abx\n"),
-            (b"abc\rxyz\n", "xyz\n"),
-            (b"\b\bx\n", "x\n"),
-            ("äöü\rxyz\n".encode(), "xyz\n"),
-        ),
+        *((b"ab\r\x1b[9Cx\n", "abx\n"), (b"abc\rxyz\n", "xyz\n"), (b"\b\bx\n", "x\n")),
+        ("äöü\rxyz\n".encode(), "xyz\n"),
         *((b"one\ntwo\rTTT\n", "one\nTTT\n"), (b"abc\r\r\nd\n", "abc\nd\n"), (b"abcdef\x1b[3G\x1b[K\n", "ab\n")),
         *((b"abcdef\x1b[4D\x1b[?2Kz\n", "abz\n"), (b"a\tb\r123\n", "123\n"), (b"abcdef\x1b[3;9Gx\n", "abxdef\n")),
         # What would leave remains keeps a line of its own.
@@ -137,9 +133,9 @@ def an_unsafe_folder_is_not_used(q):
     unsafe = [0o777, 0o720, *["another user's"] * (os.getuid() == 0)]
     for how in [*unsafe, "a link"]:
         spoilt(q.state(), how)
-        path = q.named(FULL_OUTPUT, q.server().call("seq 100000").text)
-        q.match(r"bash-tool-[0-9a-f]{12}", path.parent.name)
-        q.equal((path.parent.parent, path.parent.stat().st_mode & 0o7777), (q.files, 0o700), "for %s, folder:" % how)
+        folder = q.named(FULL_OUTPUT, q.server().call("seq 100000").text).parent
+        q.match(r"bash-tool-[0-9a-f]{12}", folder.name)
+        q.equal((folder.parent, folder.stat().st_mode & 0o7777), (q.files, 0o700), "for %s, folder:" % how)
         shutil.rmtree(q.state()) if how != "a link" else q.state().unlink()
     for how in [*unsafe, 0o1777]:
         given = q.folder / "given"
@@ -154,8 +150,7 @@ def an_unsafe_folder_is_not_used(q):
 @asks("009.3")
 def files_hold_the_bytes(q):
     text = q.run("printf '\\033[31m\\377\\r\\n\\0x\\b'; head -c 140000 /dev/zero; echo e >&2").text
-    path = q.named(FULL_OUTPUT, text)
-    q.equal(path.read_bytes(), b"\x1b[31m\xff\r\n\0x\b" + bytes(140000) + b"e\n")
+    q.equal(q.named(FULL_OUTPUT, text).read_bytes(), b"\x1b[31m\xff\r\n\0x\b" + bytes(140000) + b"e\n")
 
 
 @asks("009.4")
@@ -295,8 +290,7 @@ def a_flood_stays_small(q):
 @asks("010.2")
 def reads_to_the_end(q):
     text = q.run("head -c 5000000 /dev/zero | tr '\\0' '\\1'; echo end >&2; echo > finished").text
-    q.has(text, "got 4.8MB,")
-    q.has(text[-200:], "\nend\n")
+    q.match(r".* got 4\.8MB,.*\nend\n[^\n]*\n", text)
     q.there("finished", within_s=1)
 
 
@@ -331,6 +325,5 @@ def calls_leave_nothing(q):
     first = held()
     calls(8 if listed else 16)  # the processes kept for later commands, say 16, may end meanwhile
     words = "as many descriptors, threads and children as after the first 25 calls: %r" % (first,)
-    same = eventually(lambda: all(now <= then + 5 for now, then in zip(held(), first)), 15)
-    q.that(same, words, "%r" % (held(),))
+    q.that(eventually(lambda: all(now <= then + 5 for now, then in zip(held(), first)), 15), words, held())
     q.equal([name for _, _, names in os.walk(q.files) for name in names if not name.endswith(".log")], [], "files:")

@@ -369,8 +369,7 @@ def sixty_four_calls(q):
     numbers = [wire.begin(wait % n, mode="slow") for n in range(63)]
     sentence = "too many calls are under way (64); wait for the answer of one, or cancel one"
     for arguments in ({"command": "echo over > over"}, {"cmd": 7}):  # before the arguments are checked
-        reply = q.refused(arguments, sentence, wire=wire)
-        q.fields(reply, status="rejected", error="too_many_calls", duration_s=0)
+        q.fields(q.refused(arguments, sentence, wire=wire), status="rejected", error="too_many_calls", duration_s=0)
     answers_to(
         q, wire, (called(numbers[0], "echo over > over"), -32600, numbers[0])
     )  # its row stands before that of 64 calls
@@ -545,12 +544,11 @@ def signs_of_life(q):
     for each in (number, other, silent):
         q.wire.finish(each, within_s=120)
     q.equal({each.get("progressToken") for each in q.wire.progress}, {"t", "u"}, "tokens of what was told:")
-    told = [each["message"] for each in q.wire.progress if each.get("progressToken") == "u"]
-    q.match(r"on\n\[still running after 1[4-7]s\]", "".join(told))
-    q.wire.progress = [each for each in q.wire.progress if each.get("progressToken") == "t"]
-    told = [each["message"] for each in q.wire.progress if re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))]
-    q.that(len(told) >= 2, "at least two signs of life in 21.5 s: [still running after 10s]", q.wire.progress)
-    q.equal([each["progress"] for each in q.wire.progress], list(range(1, len(q.wire.progress) + 1)), "progress")
+    of_t, of_u = ([each for each in q.wire.progress if each.get("progressToken") == token] for token in "tu")
+    q.match(r"on\n\[still running after 1[4-7]s\]", "".join(each["message"] for each in of_u))
+    told = [each["message"] for each in of_t if re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))]
+    q.that(len(told) >= 2, "at least two signs of life in 21.5 s: [still running after 10s]", of_t)
+    q.equal([each["progress"] for each in of_t], list(range(1, len(of_t) + 1)), "progress")
     q.that(len(told) <= (time.monotonic() - begun) / 10, "a sign of life every ten seconds", told)
     q.match(r"\[still running after 1\d+s\]", told[0])
     wire.finish(ending)
@@ -738,8 +736,7 @@ def text_alone(q):
 def what_is_left_out_is_counted_in_bytes(q):
     for line in ("€", "é\\377x"):
         q.wire.progress.clear()
-        command = "yes \"$(printf '%s')\" | head -n 20000 > f; cat f; echo end" % line
-        q.wire.finish(q.wire.begin(command, token="t"))
+        q.wire.finish(q.wire.begin("yes \"$(printf '%s')\" | head -n 20000 > f; cat f; echo end" % line, token="t"))
         text = live_text(q.wire, "t")
         whole = (q.folder / "f").read_text(errors="replace") + "end\n"
         missing = len(whole.encode()) - len(re.sub(r"\n\[live output skipped: [^\n]*\n", "", text).encode())
