@@ -247,7 +247,7 @@ def silence_is_told_once(q):
         q.says("sleep 600", first + ("" if told else note), True, wire=wire, mode="slow")
     number = q.wire.begin("echo > begun; sleep 600", "begun", mode="slow")
     q.wire.signal(signal.SIGINT)
-    q.equal(q.wire.finish(number).text, "[command cancelled]\n")
+    q.answered(number, "[command cancelled]\n", True)
 
 
 @asks("002.9")
@@ -260,7 +260,7 @@ def what_handles_int_prints_what_it_held(q):
     asks = """python3 -c 'import time\n%s\nexcept KeyboardInterrupt: print("asked")'""" % sleeps
     number = q.wire.begin(asks, "begun", mode="slow")
     q.wire.signal(signal.SIGINT)
-    q.equal(q.wire.finish(number).text, "[command cancelled]\nasked\n")
+    q.answered(number, "[command cancelled]\nasked\n", True)
 
 
 @asks("002.10")
@@ -643,13 +643,17 @@ def the_same_bytes(q):
     q.equal(len(lines), 1, "different answers to tools/list of equal servers:")
 
 
+TYPES = {"string": str, "object": dict, "array": list, "boolean": bool, "null": type(None)}
+TYPES.update(integer=(int, float), number=(int, float))
+
+
 def admits(schema, value):
     """Whether a JSON Schema, of the few words that definitions use, admits the value."""
-
     kind, known = schema["type"], schema.get("properties", {})
-    types = {"string": str, "object": dict, "array": list, "boolean": bool, "integer": (int, float)}
-    is_a = isinstance(value, types[kind]) and (kind != "integer" or type(value) is not bool and value == int(value))
-    if not is_a or value not in schema.get("enum", [value]):
+    if isinstance(kind, list):
+        return any(admits({**schema, "type": each}, value) for each in kind)
+    is_right = isinstance(value, TYPES[kind]) and not (isinstance(value, bool) and kind in ("integer", "number"))
+    if not is_right or value not in schema.get("enum", [value]) or kind == "integer" and value != int(value):
         return False
     if kind == "object":
         is_known = schema.get("additionalProperties", True) or set(value) <= set(known)
@@ -788,9 +792,7 @@ def its_supervisor_is_killed(q):
         raise Unasked("the server itself is the parent of the shell")
     os.kill(parent, signal.SIGKILL)
     text = "[system error: the supervisor of the command was killed: how the command ended is unknown]\n"
-    reply = wire.finish(number)
-    q.equal((reply.text, reply.is_error), (text, True))
-    q.fields(reply, status="failed", error="status_unknown")
+    q.fields(q.answered(number, text, True, wire), status="failed", error="status_unknown")
     q.dead("shell", "child")
     q.says("echo on", "on\n", wire=wire)
 
@@ -810,10 +812,11 @@ def a_shell_that_reads_nothing(q):
     for text, how in (("exit 0", "exit code 0"), ("echo why; exit 3", "exit code 3"), ("kill -9 $$", "SIGKILL")):
         (programs / "bash").write_text("#!/bin/sh\n%s\n" % text)
         (programs / "bash").chmod(0o755)
-        reply = q.server(env={"PATH": str(programs)}, structured=True).call("echo hi")
+        said = "[system error: the shell bash ended (%s) before it read the command]\n" % how + "why\n" * (
+            "why" in text
+        )
+        reply = q.says("echo hi", said, True, wire=q.server(env={"PATH": str(programs)}, structured=True))
         q.fields(reply, status="failed", error="spawn_failed", signal=None)
-        said = "[system error: the shell bash ended (%s) before it read the command]\n" % how
-        q.equal((reply.text, reply.is_error), (said + "why\n" * ("why" in text), True))
     (programs / "bash").write_text("#!/no/such/interpreter\n")  # 4.4: spawn_failed
     text = "[system error: the shell bash could not be started: %s/bash: No such file or directory]\n"
     q.says("echo hi", text % programs, True, wire=q.server(env={"PATH": str(programs)}))
@@ -842,17 +845,16 @@ def a_held_pipe_is_not_waited_for(q):
 
 @asks("011.2")
 def names_leftovers(q):
-    reply = q.run("sleep 600.5 & echo $! > a; (setsid sleep 601.5 >/dev/null 2>&1 & echo $! > b); exit 4")
-    a, b = q.number("a"), q.number("b")
+    text = q.run("sleep 600.5 & echo $! > a; (setsid sleep 601.5 >/dev/null 2>&1 & echo $! > b); exit 4").text
     note = r"\[still running: (.*?); to stop: kill -TERM ([-\d ]+); output goes on to [^\n]+\]\n?"
-    found = q.match(r"\[command failed: exit code 4\]\n" + note, reply.text)
-    named = {a: 'pid %d "sleep 600.5"' % a, b: 'pid %d "sleep 601.5"' % b}
-    q.equal(found[1], ", ".join(named[pid] for pid in sorted(named)))
+    found = q.match(r"\[command failed: exit code 4\]\n" + note, text)
+    named = sorted([(q.number("a"), 600.5), (q.number("b"), 601.5)])
+    q.equal(found[1], ", ".join('pid %d "sleep %s"' % each for each in named))
     q.run("kill -9 %s; echo" % found[2])
     q.dead("a", "b")
     # In a new session, its output closed, with a zombie.
-    reply = q.run("(setsid sh -c 'sleep 0 & echo $$ > c; exec sleep 602.5' >/dev/null 2>&1 &); sleep 0.5; echo hi")
-    q.match(r'\[still running: pid %d "sleep 602\.5"; to stop: kill -TERM -\d+\]\nhi\n' % q.number("c"), reply.text)
+    text = q.run("(setsid sh -c 'sleep 0 & echo $$ > c; exec sleep 602.5' >/dev/null 2>&1 &); sleep 0.5; echo hi").text
+    q.match(r'\[still running: pid %d "sleep 602\.5"; to stop: kill -TERM -\d+\]\nhi\n' % q.number("c"), text)
     for name, shown in (
         ("x); kill -9 -1 ]" + '"' * 50, r'x\); kill -9 -1 \\u005d(?:\\"){50} 603\.5'),
         ("n" * 90, "n{79}…"),
@@ -869,10 +871,9 @@ def names_leftovers(q):
     q.match(r".*kill -TERM -\d+\]\nhi\n", q.run("for i in 1 2; do sleep 606.5 >/dev/null 2>&1 & done; echo hi").text)
     q.says("sleep 0.03 >/dev/null 2>&1 & echo hi", "hi\n")  # it ends within 0.1 s
     command = "(while :; do sleep 605.5; done) &>/dev/null & echo $! > d; "
-    reply = q.run(command + "until pgrep -P $! sleep; do sleep 0.1; done >f; echo hi")
-    of_shell, of_sleep = r'pid %d "a subshell of the command"' % q.number("d"), r'pid \d+ "sleep 605\.5"'
-    both = (of_shell, of_sleep, of_sleep, of_shell)
-    q.match(r"\[still running: (?:%s, %s|%s, %s); to stop: [^\n]*\]\nhi\n" % both, reply.text)
+    text = q.run(command + "until pgrep -P $! sleep; do sleep 0.1; done >f; echo hi").text
+    both = r'pid %d "a subshell of the command"' % q.number("d"), r'pid \d+ "sleep 605\.5"'
+    q.match(r"\[still running: (?:%s, %s|%s, %s); to stop: [^\n]*\]\nhi\n" % (*both, *both[::-1]), text)
 
 
 @asks("011.7")
@@ -1235,8 +1236,7 @@ def the_end_of_a_server_cancels(q):
     command = "trap 'echo cleaned; exit' TERM; echo begun; setsid sleep 600 & echo $! > child; echo $$ > shell; wait"
     number = q.wire.begin(command, "shell")
     q.wire.signal(signal.SIGTERM)
-    reply = q.wire.finish(number)
-    q.equal((reply.text, reply.is_error), ("[command cancelled]\nbegun\ncleaned\n", True))
+    q.answered(number, "[command cancelled]\nbegun\ncleaned\n", True)
     q.dead("shell", "child")
     q.equal(q.wire.ended(), 0, "exit code of the server:")
 
@@ -1305,8 +1305,8 @@ def calls_do_not_meet(q):
     numbers = {code: q.wire.begin(command % (code, code)) for code in range(12)}
     q.says("touch go; echo on", "on\n")
     for code, number in sorted(numbers.items(), reverse=True):
-        reply, failed = q.wire.finish(number), "[command failed: exit code %d]\n" % code * bool(code)
-        q.equal((reply.text, reply.is_error), ("%sout%d\n" % (failed, code), bool(code)))
+        failed = "[command failed: exit code %d]\n" % code * bool(code)
+        q.answered(number, "%sout%d\n" % (failed, code), bool(code))
 
 
 @asks("020.1")

@@ -476,7 +476,7 @@ def every_end_is_told_once(q):
     notes = [note % (number, code, re.escape(str(path))) for number, path, code in jobs]
     (q.folder / "go").touch()
     text = q.run("".join(wait % path for _, path, _ in jobs) + "sleep 2; echo both").text  # both ended long before
-    holds = any(re.fullmatch("".join(order) + "both\n", text) for order in (notes, notes[::-1]))
+    holds = re.fullmatch("(?:%s%s|%s%s)both\n" % (*notes, *notes[::-1]), text)
     q.that(holds, "the notes of two jobs that have ended, each once", text, late=True)
     number, path = job_of(q, word % ("on", 5))
     (q.folder / "on").touch()

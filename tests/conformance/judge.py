@@ -449,9 +449,14 @@ class Question:
         self.equal((reply.text, reply.is_error), ("[system error: %s]%s" % (sentence, end), True))
         return reply
 
-    def says(self, command, text, is_error=False, wire=None, **arguments):
+    def says(self, command, text, is_error=False, wire=None, within_s=None, **arguments):
         """The command is answered with this text, and with this error mark."""
-        reply = (wire or self.wire).call(command, **arguments)
+        wire = wire or self.wire
+        return self.answered(wire.begin(command, **arguments), text, is_error, wire, within_s)
+
+    def answered(self, number, text, is_error=False, wire=None, within_s=None):
+        """The answer to a call that was begun has this text, and this error mark."""
+        reply = (wire or self.wire).finish(number, within_s)
         self.equal(reply.text, text)
         self.equal(reply.is_error, is_error, "isError")
         return reply

@@ -80,12 +80,10 @@ class Soak:
             self.marks.append(unique())
             return self.marks[-1]
 
-    def plain(self, tool, rng, name="plain", before="", after="", **options):
-        word, code = "w%d" % rng.getrandbits(60), rng.choice([0, 0, 1, 3, 77])
-        size = rng.choice([0, 0, 0, 20000])
+    def plain(self, tool, rng, name="plain", before=""):
+        word, code, size = "w%d" % rng.getrandbits(60), rng.choice([0, 0, 1, 3, 77]), rng.choice([0, 0, 0, 20000])
         pause = rng.choice(["", "", "sleep 0.0%d; " % rng.randrange(10)])
-        counts = "seq %d; " % size if size else ""
-        result = tool.run("%s %s%s echo %s; %s exit %d" % (before, counts, pause, word, after, code), **options)
+        result = tool.run("%s seq %d; %s echo %s; exit %d" % (before, size, pause, word, code))
         counted = sum(len(str(n)) + 1 for n in range(1, size + 1)) + len(word) + 1
         if self.unguarded(name, result):
             return
@@ -100,8 +98,7 @@ class Soak:
         return missed
 
     def timeout(self, tool, rng):
-        mark = self.seconds()
-        starts = ["", "sleep {0} &", "nohup sleep {0} >/dev/null 2>&1 &"]
+        mark, starts = self.seconds(), ["", "sleep {0} &", "nohup sleep {0} >/dev/null 2>&1 &"]
         start = rng.choice([*starts, "(env -i setsid sleep {0} >/dev/null 2>&1 </dev/null &)"])
         result = tool.run(start.format(mark) + "\necho begun; sleep " + mark, timeout_s=rng.uniform(0.05, 0.3))
         self.expect_ended("timeout", "timed_out", result, mark)
@@ -247,10 +244,10 @@ def verdict(run, seconds):
     orphans = [mark for mark, server in run.blind.items() if server in run.killed_servers]
     found = sorted(survivors - {*running(*orphans)})
     table([(name, before[name], after[name]) for name in before if name != "fork server"], "%-36s %10d %10d")
+    of_server = {"fork server PSS KiB": 1024, "fork server descriptors": 4}
+    of_supervisors = {"largest supervisor PSS KiB": 1024, "most descriptors of a supervisor": 2}
     allowed = {"descriptors": 0, "threads": 0, "host PSS KiB": 4096 + before["host PSS KiB"] // 10}
-    allowed.update({"fork server PSS KiB": 1024, "fork server descriptors": 4, "largest supervisor PSS KiB": 1024})
-    allowed["most descriptors of a supervisor"] = 2
-    for name, more in allowed.items():
+    for name, more in {**allowed, **of_server, **of_supervisors}.items():
         run.expect("flat", after[name] <= before[name] + more, name, before[name], after[name])
     for name in () if run.calm else ("KILL supervisor", "KILL fork server"):
         run.expect("each fault was met", run.counts[name] > 0 or seconds < 10, name)
