@@ -365,9 +365,8 @@ def sixty_four_calls(q):
     sentence = "too many calls are under way (64); wait for the answer of one, or cancel one"
     for arguments in ({"command": "echo over > over"}, {"cmd": 7}):  # before the arguments are checked
         q.fields(q.refused(arguments, sentence, wire=wire), status="rejected", error="too_many_calls", duration_s=0)
-    answers_to(
-        q, wire, (called(numbers[0], "echo over > over"), -32600, numbers[0])
-    )  # its row stands before that of 64 calls
+    # Its row stands before that of 64 calls.
+    answers_to(q, wire, (called(numbers[0], "echo over > over"), -32600, numbers[0]))
     q.that(not (q.folder / "over").exists(), "the 65th call is not run", "it was")
     q.equal(wire.ask("ping"), {})
     q.there(*("in-%d" % n for n in range(63)))  # all of them run at the same time
