@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.conformance.judge import Unasked, Wrong, asks, of_bash, patience, printf, requested, words_of
-from tests.processes import FUNCTIONS, eventually, functions_of_a_host, of_proc, parent_of, processes
+from tests.processes import FUNCTIONS, alive, eventually, functions_of_a_host, of_proc, parent_of, processes
 from tests.spec import LONGER_MODES, fenced, rows_of, size_in_words, verdicts
 
 
@@ -965,6 +965,7 @@ def a_helper_that_is_killed_is_replaced(q):
         raise Unasked("the server itself starts the process that starts the shell")
     of_server = parent_of(helper[0]) == q.wire.pid  # it may be the server, behind a program that started both
     os.kill(helper[0], signal.SIGKILL)
+    eventually(lambda: not alive(helper[0]))  # what meets it while it ends may find another one by luck
     try:
         numbers = [q.wire.begin("sleep 0.3; echo on") for _ in range(3)]
         q.equal([q.wire.finish(number).text for number in numbers], ["on\n"] * 3, "after the helper was killed:")

@@ -201,6 +201,7 @@ SERVERS = [
     ("012.2", {"command": [["^(.{131072})", r"set -- x; \1"]]}),
     ("012.3", "parse_command", 'command.index("\\0")', '(len(command.partition("\\0")[0].encode("utf-16-le")) // 2)'),
     # A helper that was killed is not replaced.
+    ("012.4", "Engine.borrow", "or _has_ended(self._control)", "or _has_ended(self._control) and os.close(-1)"),
     (
         "012.4",
         [("Engine.borrow", "or _has_ended(self._control)", ""), ("Engine.give_up", "self._control is not None", "0")],
