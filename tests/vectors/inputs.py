@@ -31,19 +31,14 @@ MOVES += ["\x1b[%s%s" % (n, final) for n in ("", "0", "1", "3", "?2", "2;5") for
 MOVES += ["\x1b[1m", "\x1b", "\x1b[3", "\x9b2K", "\x1b]0;t\x07", "\x1b]0;t", "\x90q\x9c", "\x85", "\0", "\x7f",
     "\u2028", "日本", "\x1bM"]
 SEQUENCES = ["a", "b\n", "\r\n", "\r", "\t", "\x1b[31m", "\x1b[3", "\x1b]0;t\x07", "\x1b]0;t\x1b\\", "\x1b]0;t",
-    "\x1bM"]
-SEQUENCES += ["\x07", "\0", "\x7f", "\x85", "\x9b1m", "\x1b[ q", "\x1b[?25l", "\x1b\x1b[0m", "é"]
+    "\x1bM", "\x07", "\0", "\x7f", "\x85", "\x9b1m", "\x1b[ q", "\x1b[?25l", "\x1b\x1b[0m", "é"]
 ODD_BYTES = [b"a", "é".encode(), "€".encode(), "😀".encode(), b"\x80", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80",
-    b"\xf0\x9f\x98"]
-ODD_BYTES += [b"\xc0\xaf", b"\xf4\x90\x80\x80", b"\xff", b"\0", b"\xe0\x80", b"\xf0\x80"]
+    b"\xf0\x9f\x98", b"\xc0\xaf", b"\xf4\x90\x80\x80", b"\xff", b"\0", b"\xe0\x80", b"\xf0\x80"]
 ODD_TEXTS = ["", "plain", 'a "b" [c] \\ /', "x" * 80, "x" * 81, "😀" * 81, "a\nb\tc\x1b[m", "\u202ex\u200e",
-    "a\u00a0b\u2028c"]
-ODD_TEXTS += ["\ue000\u200b", "e\u0301", "]" * 30, "\x7f\x85", "日本", "a  b "]
-SIZES = [0, 1, 999, 1023, 1024, 1025, 1075, 1076, 10240, 131072, 131073, 200000, 1048524, 1048525, 1048575, 1048576]
-SIZES += [1280, 1792, 3328, 1572864, (1 << 30) - 1, 1 << 30, 64 << 20, 5 << 40, (1 << 30) + 1]
+    "a\u00a0b\u2028c", "\ue000\u200b", "e\u0301", "]" * 30, "\x7f\x85", "日本", "a  b "]
+SIZES = [0, 1, 999, 1023, 1024, 1025, 1075, 1076, 10240, 131072, 131073, 200000, 1048524, 1048525, 1048575, 1048576, 1280, 1792, 3328, 1572864, (1 << 30) - 1, 1 << 30, 64 << 20, 5 << 40, (1 << 30) + 1]
 SECONDS = [30, 0.3, 900, 86400, 0.7, 0.25, 0.12345, 0.0005, 1.0005, 12.3456, 123.4567, 1234.567, 12345.67, 99999.94,
-    99999.96]
-SECONDS += [0.0625, 0.1875, 0.3125, 999998.6, 999999, 1234567.89, 1e9, 1, 1.5, 0.001, 59.9999]
+    99999.96, 0.0625, 0.1875, 0.3125, 999998.6, 999999, 1234567.89, 1e9, 1, 1.5, 0.001, 59.9999]
 
 
 def texts():
@@ -75,16 +70,14 @@ def cuts():
     lines = b"".join(b"%07d\n" % n for n in range(1, 41))
     euros = "€".encode() * 40
     streams = [b"", b"a", b"a\n", b"\n", b"\n\n\n", lines, lines[:-1], b"x" * 400, b"x" * 64, b"x" * 65, euros,
-        b"ab" + euros]
-    streams += [b"\xff" * 30, b"\xff" * 64, b"a\r" * 100, b"\x1b[31m" * 40 + b"end\n", b"\0" * 100, "é\n".encode() * 50]
-    streams += [b"first\n" + b"y" * 200, b"y" * 200 + b"\nlast", b"a\n" * 40 + b"\n", b"\xe2\x82" * 40, b"\x80" * 100,
-        b"1\n2\n3\n4\n5\n6"]
+        b"ab" + euros, b"\xff" * 30, b"\xff" * 64, b"a\r" * 100, b"\x1b[31m" * 40 + b"end\n", b"\0" * 100,
+        "é\n".encode() * 50, b"first\n" + b"y" * 200, b"y" * 200 + b"\nlast", b"a\n" * 40 + b"\n", b"\xe2\x82" * 40,
+        b"\x80" * 100, b"1\n2\n3\n4\n5\n6"]
     streams += [b"".join(chance.choice([*ODD_BYTES, b"\n", b"x" * 9, b"\r\n"]) for _ in range(40)) for _ in range(4)]
     limits = {"modes": [{"max_output_bytes": most, "snip_size": snip} for most, snip in ((64, 8), (65, 9), (64, 1),
         (200, 100))], "jobs": [{"max_output_lines": most, "max_output_bytes": size, "rolling_bytes": kept} for most,
-        size, kept in ((5, 100, 200), (5, 20, 40), (100, 64, 65), (2, 10, 300))],
-        "streams": [{"max_output_chars": 30}, {"max_output_chars": 1}], "guarded": [{"max_output_bytes": 64},
-        {"max_output_bytes": 5}]}
+        size, kept in ((5, 100, 200), (5, 20, 40), (100, 64, 65), (2, 10, 300))], "streams": [{"max_output_chars": 30},
+        {"max_output_chars": 1}], "guarded": [{"max_output_bytes": 64}, {"max_output_bytes": 5}]}
     clauses = {"modes": "001.3", "jobs": "021.3", "streams": "022.2", "guarded": "023.2"}
     most = {"modes": 131072, "jobs": 51200, "streams": 30000, "guarded": 262144}
     for profile, rows in limits.items():
@@ -102,9 +95,8 @@ ENDS = [{"status": "exited", "exit_code": 0}, *({"status": "exited", "exit_code"
     name in ((9, "SIGKILL"), (15, "SIGTERM"), (2, "SIGINT"))), {"status": "timed_out", "limit_s": 30.0},
     {"status": "timed_out", "limit_s": 0.12345}, {"status": "cancelled"}, {"status": "failed",
     "error": "shell_not_found", "reason": "the shell bash was not found"}, {"status": "failed",
-    "error": "status_unknown",
-    "reason": "the supervisor of the command was killed: how the command ended is unknown"}, {"status": "rejected",
-    "error": "denied", "reason": "Command blocked by safety policy: contains 'mkfs'"}]
+    "error": "status_unknown", "reason": "the supervisor of the command was killed: how the command ended is unknown"},
+    {"status": "rejected", "error": "denied", "reason": "Command blocked by safety policy: contains 'mkfs'"}]
 NOTES = ["files that the command left are in /tmp/scratch-0123456789ab", "not passed to commands: A_TOKEN"]
 OUTPUTS = [b"", b"out\n", b"no newline", b"\n", b" \t\n", b"\xe3\x80\x80", b"two\n\n", b"x" * 30, b"\x1b[0m\0"]
 
@@ -175,8 +167,7 @@ def arguments():
     for profile, rows in (("modes", of_modes), ("jobs", of_jobs), ("streams", few), ("guarded", few)):
         yield from ({"clause": clauses[profile], "profile": profile, "arguments": row} for row in rows)
     texts = ["", "{", "[]", '"ls"', "7", "null", "true", '{"command": "ls"}', '{"command": "a", "command": "b"}',
-        '{"command": "\\ud800"}']
-    texts += ['{"command": "é\\u0000"}', '{"command": "ls", "timeout": 1e3}', '{"command": NaN}',
+        '{"command": "\\ud800"}', '{"command": "é\\u0000"}', '{"command": "ls", "timeout": 1e3}', '{"command": NaN}',
         '{"command": "\\ud83d\\ude00\\udc00"}', "[" * 100000]
     yield from ({"clause": "026.7", "profile": "modes", "json": packed(text)} for text in texts)
 
@@ -229,8 +220,8 @@ def secrets():
             ([], ["CUSTOMER", "LOCAL_*"]), (["*"], ["A_TOKEN"])):
         yield case("004.8" if keep else "004.10", some, keep=keep, drop=drop)
     dropped = ["SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE", "ENV", "BASH_XTRACEFD", "BASH_EXECUTION_STRING",
-        "GPG_TTY", "BASH_FUNC_builtin%%"]
-    dropped += ["BASH_FUNC_command%%", "BASH_FUNC_unset%%", "BASH_FUNC_ls%%", "HOME", "CI", "GIT_SSH_COMMAND"]
+        "GPG_TTY", "BASH_FUNC_builtin%%", "BASH_FUNC_command%%", "BASH_FUNC_unset%%", "BASH_FUNC_ls%%", "HOME", "CI",
+        "GIT_SSH_COMMAND"]
     yield case("014.1", dict.fromkeys(dropped, "/x"), keep=["*"])
     asking = {"PAGER": "less", "EDITOR": "less", "TERM": "less", "GIT_PAGER": "cat", "AWS_PAGER": "https://me:pw@h/"}
     yield case("014.2", asking)
@@ -345,8 +336,8 @@ def lives():
         plan.update(background=False, ephemeral=False)
         yield {"clause": "2.1", "plan": plan, "sees_tree": False, "start_s": 8.0, "moments": news}
     for n in range(60):
-        plan = {"limit_s": chance.choice([1.5, 4, None]), "answer_after_s": None, "grace_s": chance.choice([0, 1.5]), "drain_idle_s": 0.5,
-            "drain_total_s": 2, "background": n % 3 == 1, "ephemeral": n % 5 == 0}
+        plan = {"limit_s": chance.choice([1.5, 4, None]), "answer_after_s": None, "grace_s": chance.choice([0, 1.5]),
+            "drain_idle_s": 0.5, "drain_total_s": 2, "background": n % 3 == 1, "ephemeral": n % 5 == 0}
         plan["answer_after_s"] = 0.25 if plan["background"] else chance.choice([None, None, 1])
         now, code, childless, news, counts = 8.0, None, False, {}, {"stops": 0, "kills": 0}
         moments = []
