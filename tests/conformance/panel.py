@@ -296,7 +296,7 @@ SERVERS = [
     ("025.24", {"heard": [["^\ufeff(?=.)", "x"]]}),
     *wrong("025.25", "LAST_CALLS_S", 0, 5),
     *wrong("025.26", "GOODBYE_S", 1, 60),
-    ("027.6", "Session._finish", IF_WITHDRAWN, IF_WITHDRAWN + "\n    self._jobs.take_end_notes(None)"),
+    ("027.6", "Session._finish", IF_WITHDRAWN, IF_WITHDRAWN + "\n    self.jobs.take_end_notes(None)"),
     ("027.6", "Session._finish", IF_WITHDRAWN, IF_WITHDRAWN + "\n    self._untold.clear()"),
     ("029.1", {"without": ["--ephemeral"]}),
 ]
