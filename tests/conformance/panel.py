@@ -82,7 +82,7 @@ TELLS_THE_LAST = ("Life._stop", "self.status or status", "status")  # of a timeo
 IF_WITHDRAWN = "if cancel._withdrawn:"
 LOSES_A_DESCRIPTOR = "if outcome.status == %s: os.dup(1)\n" + IF_WITHDRAWN
 WITHOUT_A_HALF = 'decode(re.sub(rb"[\\xe0-\\xef][\\x80-\\xbf]?\\Z", b"", stream.head))'
-CLOSES_ITS_PIPES = "[output._close_pipe(n) for n in [*output.pipes] if self.life.is_ending()]"
+CLOSES_ITS_PIPES = "[output._close_pipe(n) for n in [*output.pipes] if self.life.phase == 'end']"
 TWENTY_FOR_EACH_REASON = "[n for why in {*untold.values()} for n in [n for n in told if untold[n] == why][:NAMES_TOLD]]"
 NOTIFICATIONS_FIRST = "sorted(message, key=lambda n: isinstance(n, dict) and 'id' in n)"
 WAITS_FOR_A_PLACE = "while [*self._calls.values()].index(underway) > 31:\n    time.sleep(0.1)"
