@@ -1,9 +1,12 @@
-"""What the tests with real programs share."""
+"""What the tests with real programs share. `python -m tests.integration.support` makes their environments."""
 
 import dataclasses
 import json
 import os
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from tests.processes import alive, of_proc
 from tests.support import MODES, TOOL
@@ -33,3 +36,28 @@ SHORT_ENV = {"BASH_TOOL_TIMEOUTS": json.dumps(SHORT)}
 def mcp_server(folder):
     """What starts a server for MCP, with its files in this folder; SHORT_ENV is its environment."""
     return {"command": sys.executable, "args": [str(TOOL), "--mcp", "--cwd", "/", "--state-dir", str(folder)]}
+
+
+# What cannot stand beside the packages of .venv-interop, each in an environment of its own within it.
+ENVIRONMENTS = {
+    "mcp1": ("mcp<2",),
+    "inspect": ("pytest", "pytest-asyncio", "inspect_ai"),
+    "langchain": ("pytest", "pytest-asyncio", "langchain-tests", "deepagents"),
+}
+
+
+def environment(name, folder=sys.prefix, packages=()):
+    """The interpreter of an environment of this name, which is made on first use."""
+    place = Path(folder, name)
+    python = place / "bin" / "python"
+    if not (place / "ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+        install = [sys.executable, "-m", "pip", "--python", str(python), "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*install, "install", *(packages or ENVIRONMENTS[name])], check=True)
+        (place / "ready").touch()
+    return python
+
+
+if __name__ == "__main__":
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(environment, ENVIRONMENTS))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.support import SHORT, SHORT_MODES, say, sleepers
+from tests.integration.support import SHORT, SHORT_MODES, environment, say, sleepers
 from tests.processes import alive, eventually, number_in, of_proc
 from tests.support import BashTool, Client, TOOL, bash_tool, recipes
 
@@ -339,13 +339,7 @@ except BaseException as problem:
 def test_interop_a_client_that_leaves(version, tmp_path):
     """The official clients for Python leave with a call under way: they get no late answer, which hid their own error, and
     the TERM that they send two seconds later takes no time from the command."""
-    python = Path(sys.executable)
-    if version == "mcp<2":
-        python = Path(sys.prefix, "mcp1", "bin", "python")
-        if not python.with_name("ready").exists():
-            subprocess.run([sys.executable, "-m", "venv", str(python.parent.parent)], check=True)
-            subprocess.run([str(python), "-m", "pip", "install", "--quiet", version], check=True)
-            python.with_name("ready").touch()
+    python = sys.executable if version == "mcp>=2" else environment("mcp1")
     words = [str(python), "-c", LEAVES, str(TOOL)]
     done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
     say(version, done.stdout.decode().strip())

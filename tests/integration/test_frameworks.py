@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.support import SHORT_ENV, SHORT_MODES, mcp_server, say, sleepers
+from tests.integration.support import SHORT_ENV, SHORT_MODES, environment, mcp_server, say, sleepers
 from tests.processes import eventually
 from tests.support import BashTool, MODES, PROFILES, RECIPES, TOOL, bash_tool
 from tests.test_recipes import block
@@ -875,18 +875,12 @@ class TestSandbox(SandboxIntegrationTests):
 AS_ROOT = "read_file_not_allowed write_text_file_without_permissions write_binary_file_without_permissions".split()
 
 
-def suite(name, packages, folder, recipes, program, *options):
-    """Runs a suite of tests in an environment of its own, with recipes as modules; returns the names of what failed."""
-    python = Path(sys.prefix, name, "bin", "python")
-    if not python.with_name("ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(python.parent.parent)], check=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*install, "pytest", "pytest-asyncio", *packages], check=True)
-        python.with_name("ready").touch()
+def suite(name, folder, recipes, program, *options):
+    """Runs a suite of tests in its environment, with recipes as modules; returns the names of what failed."""
     for module, text in {**recipes, "test_suite": program}.items():
         (folder / (module + ".py")).write_text(text)
     shutil.copy(str(TOOL), str(folder))
-    words = [str(python), "-m", "pytest", "-q", "-rf", "-o", "asyncio_mode=auto", "-p", "no:cacheprovider"]
+    words = [str(environment(name)), "-m", "pytest", "-q", "-rf", "-o", "asyncio_mode=auto", "-p", "no:cacheprovider"]
     env = {**os.environ, "TMPDIR": "/tmp"}  # a test's own is for root alone: another user has no way in
     done = subprocess.run([*words, "test_suite.py", *options], cwd=folder, env=env, stdout=subprocess.PIPE)
     said = done.stdout.decode()
@@ -899,15 +893,15 @@ def suite(name, packages, folder, recipes, program, *options):
 def test_interop_inspect(tmp_path):
     """Inspect's own checks of a sandbox, all but those that root rules out."""
     recipes = {"machine": block("default_user"), "recipe": block("sandboxenv(")}
-    failed = suite("inspect", ["inspect_ai"], tmp_path, recipes, INSPECT)
+    failed = suite("inspect", tmp_path, recipes, INSPECT)
     assert failed == (set(AS_ROOT) if os.getuid() == 0 else failed & {"exec_as_user"})
 
 
 @pytest.mark.interop
 def test_interop_langchain_sandbox(tmp_path):
     """LangChain's tests of a sandbox, all but those that fail with plain `subprocess` too."""
-    packages, recipes = ["langchain-tests", "deepagents"], {"recipe": block("deepagents")}
-    failed = suite("langchain", packages, tmp_path, recipes, LANGCHAIN % False)
+    recipes = {"recipe": block("deepagents")}
+    failed = suite("langchain", tmp_path, recipes, LANGCHAIN % False)
     if failed:
         those = " or ".join("test_%s" % name for name in failed)
-        assert failed <= suite("langchain", packages, tmp_path, recipes, LANGCHAIN % True, "-k", those)
+        assert failed <= suite("langchain", tmp_path, recipes, LANGCHAIN % True, "-k", those)

@@ -4,13 +4,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
-from tests.integration.support import SHORT_ENV, mcp_server, say
+from tests.integration.support import SHORT_ENV, environment, mcp_server, say
 from tests.spec import HERE
 from tests.support import BashTool
 
@@ -187,16 +185,11 @@ def test_hosts_show_the_text_once(name, tmp_path):
     """Each host shows the model our text, once, in whatever it wraps around it, and no structured content; an error is
     marked where the host has a mark."""
     wanted, program = HOSTS[name]
-    folder = Path(os.environ.get("BASH_TOOL_HOSTS", HERE / ".venv-hosts"), name)
-    if not (folder / "ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        install = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*install, *wanted.split()], check=True)
-        (folder / "ready").touch()
+    python = environment(name, os.environ.get("BASH_TOOL_HOSTS", HERE / ".venv-hosts"), wanted.split())
     program = IN_HOST % textwrap.indent(textwrap.dedent(program), "    ")
     try:
         done = subprocess.run(
-            [str(folder / "bin/python"), "-W", "ignore", "-c", program]
+            [str(python), "-W", "ignore", "-c", program]
             + [json.dumps({**mcp_server(tmp_path), "env": SHORT_ENV}), json.dumps([step[0] for step in HOST_STEPS])],
             env=dict(os.environ, DO_NOT_TRACK="1", MCP_USE_ANONYMIZED_TELEMETRY="false"),
             stdin=subprocess.DEVNULL,

@@ -21,31 +21,38 @@ pytestmark = pytest.mark.interop
 TALK = "A program that must be talked to"
 
 
-@pytest.mark.parametrize("word", ["client.messages", "client.responses", "client.chat"])
-def test_interop_types(word, tmp_path):
-    """A loop passes mypy --strict against the types of its SDK, without a cast or a comment; a mistake does not."""
-    program = block(word)
-    assert "cast" not in program and "type:" not in program.replace('"type":', "")
-    shutil.copy(str(TOOL), str(tmp_path))
-    for name, text, code in (("loop.py", program, 0), ("wrong.py", program.replace("bash.call(", "bash.cell("), 1)):
-        (tmp_path / name).write_text(text)
-        words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(TOOL.parent / ".mypy_cache"), name]
-        done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE)
-        say(word, "->", done.stdout.decode().strip())
-        assert done.returncode == code and (code == 0 or b'has no attribute "cell"' in done.stdout)
+def mistakes(folder, programs, *options):
+    """What mypy --strict says of each program, by its name; all in one run, beside the tool."""
+    shutil.copy(str(TOOL), str(folder))
+    for name, text in programs.items():
+        (folder / (name + ".py")).write_text(text)
+    words = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", *options]
+    words += ["--cache-dir", str(TOOL.parent / ".mypy_cache" / "of-recipes"), *(name + ".py" for name in programs)]
+    done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE)
+    said = done.stdout.decode()
+    say(said.strip())
+    found = {name: re.findall(r"(?m)^%s\.py:.*$" % name, said) for name in programs}
+    assert done.returncode == int(any(found.values())) and sum(map(len, found.values())) == len(said.splitlines()), said
+    return found
+
+
+def test_interop_types(tmp_path):
+    """Each loop passes mypy --strict against the types of its SDK, without a cast or a comment; a mistake does not."""
+    programs = {}
+    for word in ("messages", "responses", "chat"):
+        program = programs[word] = block("client." + word)
+        assert "cast" not in program and "type:" not in program.replace('"type":', "")
+        programs["wrong_" + word] = program.replace("bash.call(", "bash.cell(")
+    for name, said in mistakes(tmp_path, programs).items():
+        assert bool(said) == name.startswith("wrong_") == ('has no attribute "cell"' in "".join(said)), said
 
 
 def test_interop_types_of_readme(tmp_path):
     """The programs of README.md pass mypy --strict, but for the functions that README.md leaves without types."""
     readme = (TOOL.parent / "README.md").read_text(encoding="utf-8")
-    shutil.copy(str(TOOL), str(tmp_path))
     programs = re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
-    for number, program in enumerate(programs):
-        (tmp_path / ("program%d.py" % number)).write_text(program)
-        words = [sys.executable, "-m", "mypy", "--strict", "--allow-untyped-defs", "--allow-untyped-calls"]
-        words += ["--cache-dir", str(TOOL.parent / ".mypy_cache"), "program%d.py" % number]
-        done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE)
-        assert done.returncode == 0, (program, done.stdout.decode())
+    named = {"program%d" % number: program for number, program in enumerate(programs)}
+    assert not any(mistakes(tmp_path, named, "--allow-untyped-defs", "--allow-untyped-calls").values())
     assert len(programs) >= 4
 
 
