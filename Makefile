@@ -63,11 +63,13 @@ OF ?= interop
 $(VENV)-$(OF)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-$(OF)
 	$(VENV)-$(OF)/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[test,$(OF)]'
-	[ $(OF) != interop ] || npm install --silent --no-audit --no-fund --prefix $(VENV)-$(OF) @modelcontextprotocol/client @modelcontextprotocol/sdk
+	[ $(OF) != interop ] || { \
+	  npm install --silent --no-audit --no-fund --prefix $(VENV)-$(OF) @modelcontextprotocol/client @modelcontextprotocol/sdk & npm=$$!; \
+	  $(VENV)-$(OF)/bin/python -m tests.integration.support && wait $$npm; }
 	touch $@
 
 .PHONY: integration
-integration: $(VENV)-$(OF)/ready    ## with real programs: OF=interop (sandboxes, clients, SDKs, sshd), packages, hosts or ray; ARGS=-s shows what was said
+integration: $(VENV)-$(OF)/ready    ## with real programs: OF=interop (sandboxes, clients, SDKs, sshd), packages, hosts or ray; ARGS=-s shows what was said, ARGS='-n 4 --dist loadgroup' is faster
 	$(VENV)-$(OF)/bin/python -m pytest -m $(OF) tests/integration $(ARGS)
 
 .PHONY: ray
