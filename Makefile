@@ -69,7 +69,7 @@ $(VENV)-$(OF)/ready: pyproject.toml
 	touch $@
 
 .PHONY: integration
-integration: $(VENV)-$(OF)/ready    ## with real programs: OF=interop (sandboxes, clients, SDKs, sshd), packages, hosts or ray; ARGS=-s shows what was said, ARGS='-n 4 --dist loadgroup' is faster
+integration: $(VENV)-$(OF)/ready    ## with real programs: OF=interop (sandboxes, clients, SDKs, sshd), packages, hosts or ray; ARGS=-s shows what was said, ARGS='-n 4 --dist worksteal' is faster
 	$(VENV)-$(OF)/bin/python -m pytest -m $(OF) tests/integration $(ARGS)
 
 .PHONY: ray

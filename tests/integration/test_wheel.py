@@ -12,7 +12,7 @@ from tests.integration.support import say
 from tests.spec import HERE
 from tests.support import request
 
-pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("wheel")]  # which is built once
+pytestmark = pytest.mark.interop
 
 RIGHT = """
 from __future__ import annotations
