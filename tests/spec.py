@@ -42,7 +42,7 @@ def rows_of(heading):
 UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if len(row) == 3}
 LEVELS_OF = {row[0][1:].split("]")[0]: row[3].split(", ") for row in rows_of("3.1 Contents")[1:]}
 TAG = re.compile(
-    r"((?:- |\d+\. |Detail: )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2)
+    r"((?:- |\d+\. )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2)
 )
 BLOCK = re.compile(
     r"^```[^\0]*?^```$|^#+ .*$|^\|.*(?:\n\|.*)*|^(?:- |\d+\. |> ).*(?:\n(?!- |\d+\. |\||```).+)*"
@@ -174,7 +174,7 @@ def spec_for(*levels):
 
 
 def unfolded(lines):
-    """The lines of a step, each with the `| ` lines right below it put into it, and calls as requests."""
+    """The lines of a step, each with the `| ` lines right below it put into it, and what is asked as requests."""
     whole, more = [], []
     for line in [*lines, ""]:
         if re.match(r"\|( |$)", line) and whole and re.match(r"[>$] |-> |<- ", whole[-1]):
@@ -187,8 +187,17 @@ def unfolded(lines):
             whole[-1] = below if below != whole[-1] else ("\n" if as_it_is else " ").join([whole[-1], *more])
             more = []
         whole.append(line)
-    call = r'-> {"jsonrpc": "2.0", "id": \1, "method": "tools/call", "params": {"name": "bash", "arguments": \2}}'
-    return [re.sub(r"^-> call (\S+) (.*)", call, line) for line in whole[:-1]]
+    return [as_request(line) for line in whole[:-1]]
+
+
+def as_request(line):
+    """A line `-> call` or `-> ask` as the request that it stands for; any other line as it is."""
+    line = re.sub(r"^-> call (\S+) (.*)", r'-> ask \1 tools/call {"name": "bash", "arguments": \2}', line)
+    asked = re.fullmatch(r"-> ask (\S+) (\S+)(?: (.*))?", line)
+    if asked is None:
+        return line
+    params = ', "params": %s' % asked[3] if asked[3] else ""
+    return '-> {"jsonrpc": "2.0", "id": %s, "method": "%s"%s}' % (asked[1], asked[2], params)
 
 
 def steps_of(body):
