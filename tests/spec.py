@@ -41,9 +41,7 @@ def rows_of(heading):
 # A level is built upon others: to ask for it is to ask for them too. "oracle" explains this implementation alone.
 UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if len(row) == 3}
 LEVELS_OF = {row[0][1:].split("]")[0]: row[3].split(", ") for row in rows_of("3.1 Contents")[1:]}
-TAG = re.compile(
-    r"((?:- |\d+\. )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2)
-)
+TAG = re.compile(r"((?:- |\d+\. )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2))
 BLOCK = re.compile(
     r"^```[^\0]*?^```$|^#+ .*$|^\|.*(?:\n\|.*)*|^(?:- |\d+\. |> ).*(?:\n(?!- |\d+\. |\||```).+)*"
     r"|^.+(?:\n(?!- |\d+\. |\||```|#).+)*|^$",
