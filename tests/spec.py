@@ -68,7 +68,7 @@ def table_for(table, held):
     if len(shown) == 1:
         return ", ".join(row[shown[0]] for row in kept)
     lines = ["| %s |" % " | ".join(row[n] for n in shown) for row in [head, *kept]]
-    return "\n".join([lines[0], "|" + "---|" * len(shown), *lines[1:]]) if kept else ""
+    return "\n".join([lines[0], "|" + "-|" * len(shown), *lines[1:]]) if kept else ""
 
 
 def without_references(text, known):
@@ -100,7 +100,7 @@ LONGER_MODES = '[for longer commands use mode="slow", for servers mode="backgrou
 # What examples, tables and grammars say of background commands, and what a tool without them says in its place.
 WITHOUT_JOBS = (
     *(("| %s\n" % LONGER_MODES, ""), (LONGER_MODES + "\n", ""), (', "background": 86400', ""), ("[job NL]? ", "")),
-    *((" [NL LONGER_MODES]?", ""), (", and not for a background command that runs", "")),
+    *((" [NL LONGER_MODES]?", ""), (", and not for a background command that runs", ""), (" text [end]? ", " text ")),
 )
 
 
@@ -108,7 +108,7 @@ def without_jobs(body):
     """An example, a table or a grammar for a tool that has no background commands."""
     for told, instead in WITHOUT_JOBS:
         body = body.replace(told, instead)
-    return re.sub(r"^job +=.*\n", "", body, flags=re.MULTILINE)
+    return re.sub(r"^(?:job|end) +=.*\n", "", body, flags=re.MULTILINE)
 
 
 # Conditions that always hold for a tool that has MODES alone and the environment of its own process: where no other
@@ -163,7 +163,9 @@ def spec_for(*levels):
             blocks[n] = ""
     numbers = {number for block in blocks for number in re.findall(r"^#+ (?:REQ-BASH-)?([\d.]+)", block)}
     known = numbers | {"section " + number for number in numbers}
-    blocks = [block for n, block in enumerate(blocks) if block or n and blocks[n - 1]]
+    blocks = [
+        block for n, block in enumerate(blocks) if block or n == 1 or n and not re.match(r"#|> |\Z", blocks[n - 1])
+    ]
     blocks[0] += (
         "\n\nThis is its text for %s, without the reasons. The numbers that are missing belong to other levels, and so does "
         "the example of a clause without one." % " and ".join(name for name in UPON if name in held)
