@@ -117,8 +117,7 @@ def test_req_bash_001_1_runs_as_bash_c(command):
 
 
 @clause("001.2", saboteur=("Shell._spawn", "writers[-1]", "subprocess.DEVNULL"))
-@given(st.lists(st.booleans(), min_size=2, max_size=12))
-@few
+@few(st.lists(st.booleans(), min_size=2, max_size=12))
 def test_req_bash_001_2_keeps_the_order_of_writing(streams):
     command = "; ".join("echo %d%s" % (n, " >&2" if to_stderr else "") for n, to_stderr in enumerate(streams))
     with BashTool() as tool:
@@ -192,8 +191,7 @@ def test_req_bash_001_3_keeps_both_ends():
 
 
 @clause("001.4", saboteur=("format_brackets", "in cut:", "in ():"))
-@few
-@given(sizes_about(131072, 2_000_000), st.sampled_from(["x", "\\377", "\\303"]), st.just(0) | failures)
+@few(sizes_about(131072, 2_000_000), st.sampled_from(["x", "\\377", "\\303"]), st.just(0) | failures)
 @example(131073, "x", 1)
 @example(1048576, "x", 1)
 @example(131072, "x", 0)
@@ -212,8 +210,7 @@ def test_req_bash_001_4_says_what_was_cut(size, byte, code):
 
 
 @clause("001.5", saboteur=("Shell._spawn", "cwd=cwd", 'cwd=b"/"'))
-@few
-@given(folders, st.sampled_from(["%s", "./%s", "%s/", "%s/.", "missing/../%s"]), st.booleans())
+@few(folders, st.sampled_from(["%s", "./%s", "%s/", "%s/.", "missing/../%s"]), st.booleans())
 @example("a b", "%s", True)
 @example("a b", "%s", False)
 def test_req_bash_001_5_runs_in_the_fixed_directory(name, spelled, absolute):
@@ -228,8 +225,7 @@ def test_req_bash_001_5_runs_in_the_fixed_directory(name, spelled, absolute):
 
 
 @clause("001.6", saboteur=("status_line", 'return ""', 'return "[ok]"'))
-@few
-@given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=30), st.integers(0, 3))
+@few(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=30), st.integers(0, 3))
 def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
     with BashTool() as tool:
         result = tool.run("printf %%s %s" % shlex.quote(text + "\n" * newlines))
@@ -254,8 +250,7 @@ STATE = (
 @clause(
     "001.7", saboteur=("_EVALUATE", "builtin eval", "trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; builtin eval")
 )
-@few
-@given(st.just("x") | names, st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6))
+@few(st.just("x") | names, st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6))
 @example("x", ["{}=1", "export y=2", "cd /", "{}() {{ :; }}", "set -e", "alias ls=false", "umask 0", "ulimit -n 9"])
 def test_req_bash_001_7_nothing_persists(name, changes):
     folder = tempfile.mkdtemp()
@@ -272,8 +267,7 @@ def test_req_bash_001_7_nothing_persists(name, changes):
 
 
 @clause("001.8", saboteur=("Output.open_pipes", "if self._plan.pipe_bytes:", "if False:"))
-@given(st.integers(65537, 2**20), st.sampled_from(sorted(PROFILES)))
-@few
+@few(st.integers(65537, 2**20), st.sampled_from(sorted(PROFILES)))
 def test_req_bash_001_8_all_that_does_not_wait(size, name):
     writes = "import os; os.set_blocking(1, False); os.write(1, bytes(%d)); os._exit(0)"
     with BashTool(profile=PROFILES[name]) as tool:
@@ -305,14 +299,13 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
         ("Command.end_output", "self.output.close_pipes()", "self.shell.popen.kill()\nself.output.close_pipes()"),
     ],
 )
-@given(
+@fewer(
     st.lists(
         st.sampled_from(["sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"]),
         min_size=1,
         max_size=3,
     )
 )
-@fewer
 def test_req_bash_002_3_ends_the_group(starts):
     with BashTool(profile=tiny()) as tool:
         result = tool.run(lasting("\n".join(starts)) + "\necho $$; wait")
@@ -328,8 +321,7 @@ def in_group(pid, group):
 
 
 @clause("002.4", saboteur=("fit_streams", ".raw", '.raw if outcome.status != "timed_out" else ()'))
-@given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
-@fewer
+@fewer(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
     trap = "trap 'echo cleaned; exit' TERM; " if cleans_up else ""
     with BashTool(profile=tiny()) as tool:
@@ -348,8 +340,7 @@ def test_req_bash_002_5_names_the_limit(limit):
 
 
 @clause("002.6", saboteur=("Command.describe", "exit_code=exit_code", "exit_code=124 if life.status else exit_code"))
-@fewest
-@given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
+@fewest(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
     folder = tempfile.mkdtemp()
     with BashTool(folder, profile=tiny()) as tool:
@@ -398,11 +389,10 @@ HOLDS_BACK = """%s -c 'import os, time; print("%s"); os.mkdir("ready"); time.sle
 
 
 @clause("002.9", saboteur=("ends_at_interrupt", "not seen.caught & _INT or", "True or"))
-@given(
+@fewer(
     st.sampled_from(["%s", "%s; touch later", "(%s) | tail -n 3", "timeout 500 %s", "bash -c %s", "x=$(%s)"]),
     st.booleans(),
 )
-@fewer
 @example("%s", True)
 def test_req_bash_002_9_int_comes_before_term(around, by_timeout):
     word, folder = unique(), tempfile.mkdtemp()
@@ -418,12 +408,11 @@ def test_req_bash_002_9_int_comes_before_term(around, by_timeout):
 
 
 @clause("002.10", saboteur=("Steps.choose", 'seen.reads == "live pipe"', "False"))
-@given(
+@fewer(
     st.lists(
         st.sampled_from(["sort", "tail -n 3", "grep .", "cat", "tee f", "sed -n p", "awk 1"]), min_size=1, max_size=3
     )
 )
-@fewer
 def test_req_bash_002_10_a_filter_gets_the_end_of_its_input(filters):
     words = "".join("%s\n" % unique() for _ in range(3))
     with BashTool(tempfile.mkdtemp(), profile=tiny(1, 5)) as tool:
@@ -440,8 +429,7 @@ def test_req_bash_003_1_answers_at_once():
     assert bash_tool.LOOK_S == 0.3
     times = []
 
-    @few
-    @given(endless())
+    @few(endless())
     def starts(known):
         folder = Path(tempfile.mkdtemp())
         with BashTool(folder) as tool:
@@ -516,8 +504,7 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
 
 
 @clause("003.5", saboteur=("describe_end", '"completed"', '"succeeded"'))
-@fewest
-@given(st.lists(known_commands(codes=st.just(0), signals=[], pause_s=0.5), min_size=2, max_size=6))
+@fewest(st.lists(known_commands(codes=st.just(0), signals=[], pause_s=0.5), min_size=2, max_size=6))
 @example([Known("sleep 0.5", seconds=0.5), Known("echo a; sleep 0.5; (exit 3); echo b", merged="a\nb\n", seconds=0.5)])
 def test_req_bash_003_5_completed(commands):
     go = Path(unique())
@@ -531,8 +518,7 @@ def test_req_bash_003_5_completed(commands):
 
 @clause("003.6", saboteur=("describe_end", "code - 128", "code"))
 @needs_proc
-@fewest
-@given(st.lists(known_commands(codes=failures, pause_s=0.5), min_size=3, max_size=8))
+@fewest(st.lists(known_commands(codes=failures, pause_s=0.5), min_size=3, max_size=8))
 @example(
     [Known("sleep 1; exit 7", code=7, seconds=1), Known("sleep 1; kill -9 $$", code=137, signal="SIGKILL", seconds=1)]
 )
@@ -621,8 +607,7 @@ READERS = {
 
 @clause("003.9", saboteur=("Output.append_note", "self._fd, note", "self._fd, 2 * note"))
 @needs_proc
-@fewest
-@given(
+@fewest(
     st.lists(st.tuples(known_commands(pause_s=0.5), st.floats(0.0, 0.8)), min_size=3, max_size=6),
     st.lists(st.tuples(st.sampled_from(list(READERS)), st.floats(0.0, 0.8)), min_size=2, max_size=6),
     st.lists(st.sampled_from(list(READERS)), min_size=1, max_size=8),
@@ -770,8 +755,7 @@ def test_req_bash_003_13_kill_means_gone():
         assert job.wait(20) and alive(number_in("other"))
         assert job.kill() and not alive(number_in("other")) and job.status == "exited"
 
-        @fewest
-        @given(endless_in_each_way())
+        @fewest(endless_in_each_way())
         def dies(commands):
             def kill(case):
                 n, known = case
@@ -824,8 +808,7 @@ def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
 
 @clause("003.15", saboteur=("Command.report", "self.leftovers", "_kill_below()\nself.leftovers"))
 @needs_proc
-@fewest
-@given(leaving())
+@fewest(leaving())
 @example(Known("setsid %s >/dev/null 2>&1 & echo $! > left-0; echo now" % NAP, merged="now\n", leaves=("left-0",)))
 def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
     folder = Path(tempfile.mkdtemp())
@@ -878,8 +861,7 @@ def test_req_bash_003_16_a_bound_on_jobs():
 def test_req_bash_003_17_a_timeout_that_keeps():
     keeping = dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)
 
-    @fewest
-    @given(st.lists(known_commands(pause_s=1.5), min_size=2, max_size=6))
+    @fewest(st.lists(known_commands(pause_s=1.5), min_size=2, max_size=6))
     def goes_on(commands):
         def run(known):
             folder = Path(tempfile.mkdtemp())
@@ -954,14 +936,13 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
 
 
 @clause("003.19", saboteur=("Output.open_pipes", "os.pipe()", "(end.detach() for end in socket.socketpair())"))
-@given(
+@fewer(
     st.lists(
         st.sampled_from(["plain", "err >&2", "dev > /dev/stderr", "out > /dev/stdout", "tee | tee /dev/stderr"]),
         min_size=1,
         max_size=8,
     )
 )
-@fewer
 def test_req_bash_003_19_reopening_loses_nothing(ways):
     with BashTool() as tool:
         result = tool.run("\n".join("echo " + way for way in ways), mode="background")
@@ -1020,8 +1001,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 
 @clause("003.22", saboteur=("job_lines", "or is_left", "or not outcome.exit_code"))
 @needs_proc
-@few
-@given(st.sampled_from(["", "done\n", "no newline"]), st.sampled_from(["", "sleep 600 & ", "(setsid sleep 600 &); "]))
+@few(st.sampled_from(["", "done\n", "no newline"]), st.sampled_from(["", "sleep 600 & ", "(setsid sleep 600 &); "]))
 def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
     with BashTool() as tool, long_look():
         result = tool.run(lasting(left + "printf '%s'" % output.replace("\n", "\\n")), mode="background")
@@ -1035,8 +1015,7 @@ def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
 
 @clause("003.23", saboteur=("Job.read", 're.sub(_NOTE, b"", data[at:], count=1)', "data[at:]"))
 @needs_proc
-@few
-@given(
+@few(
     st.sampled_from([b"", b"out\n", b"no newline", b"\n\n[background process completed]\n", b"half \xe2\x82"]),
     st.sampled_from(["", "sleep 0.5; "]),
     st.sampled_from([0, 3]),
@@ -1066,8 +1045,7 @@ def test_req_bash_003_23_the_note_is_no_output(output, pause, code):
 
 
 @clause("003.24", saboteur=("STOPPING", "SIGHUP SIGINT", "SIGHUP SIGSEGV"))
-@fewer
-@given(st.lists(st.sampled_from(["HUP", "INT", "KILL", "TERM", "SEGV", "ABRT", "USR1"]), min_size=1, max_size=3))
+@fewer(st.lists(st.sampled_from(["HUP", "INT", "KILL", "TERM", "SEGV", "ABRT", "USR1"]), min_size=1, max_size=3))
 @example(["INT", "SEGV", "KILL"])
 def test_req_bash_003_24_a_job_that_was_stopped_has_not_failed(signals):
     with BashTool(state_dir="s") as tool:
@@ -1232,8 +1210,7 @@ ESCAPES = [
 
 @clause("004.4", saboteur=("Command.kill", "_kill_below()", "pass"))
 @needs_proc
-@fewest
-@given(st.permutations(list(enumerate(ESCAPES))), st.integers(0, 2), st.booleans(), st.booleans())
+@fewest(st.permutations(list(enumerate(ESCAPES))), st.integers(0, 2), st.booleans(), st.booleans())
 @example(list(enumerate(ESCAPES)), 0, True, True)
 def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_timeout):
     # what has emptied its environment is told by its arguments; `random` would say the same in each example
@@ -1255,8 +1232,7 @@ def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_
 
 
 @clause("004.5", saboteur=("Life._end", "now >= self._kill_s:", "True:"))
-@fewest
-@given(endless_in_each_way(), st.floats(0.3, 1.0), st.integers(0, 1))
+@fewest(endless_in_each_way(), st.floats(0.3, 1.0), st.integers(0, 1))
 def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
     assert MODES.grace_s == 15
     folder = Path(tempfile.mkdtemp())
@@ -1292,8 +1268,7 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
 
 
 @clause("004.7", saboteur=("Command.report", "self.leftovers", "_kill_below()\nself.leftovers"))
-@fewest
-@given(st.tuples(*(leaving([way]) for way in WAYS_OF_LEAVING)))
+@fewest(st.tuples(*(leaving([way]) for way in WAYS_OF_LEAVING)))
 def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
     def run(known):
         folder = Path(tempfile.mkdtemp())
@@ -1410,18 +1385,11 @@ BY_ENDING = "PASSWORD SSHPASS BINDPW DB_PWD PASSPHRASE SECRET TOKEN GH_TOKENS AP
 PLACES = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Users/Me/Keys /k https://login.example.org/realms/main
 http://[::1]:8080/@scope/a https://example.org /var/lib/0123456789abcdef0123456789/key.pem""".split()
 NO_PLACES = [
-    "/Tq0vb/X8mLw2R",
-    "/var/lib/" + "Ab1" * 7 + "/x.pem",
-    "https://example.org/" + "0123456789abcdef",
-    "/a b",
+    *("/Tq0vb/X8mLw2R", "/var/lib/" + "Ab1" * 7 + "/x.pem", "https://example.org/" + "0123456789abcdef", "/a b"),
     "../k",
 ]
 NO_PLACES += [
-    "https://example.org/?a=b",
-    "https://example.org/#a",
-    "https://me@example.org/",
-    "ftp://example.org/",
-    "a/b",
+    *("https://example.org/?a=b", "https://example.org/#a", "https://me@example.org/", "ftp://example.org/", "a/b"),
     "~me/x",
 ]
 LETTERS = string.ascii_letters + string.digits
@@ -1491,8 +1459,7 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files and not [path for path in files if b"tok-1f6c9a" in path.read_bytes()]
 
-    @few
-    @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=8), known_commands())
+    @few(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=8), known_commands())
     def is_nowhere(value, known):
         monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-" + value)
         with BashTool(state_dir="state") as tool:
@@ -1504,27 +1471,19 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
 
 
 LINES = (
-    "sleep 600",
-    """python3 -c 'import sys, time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: sys.exit(0)'""",
-    "sleep 600 | cat || true",
-    "while read x; do sleep 600 </dev/null; touch later; done < <(seq 3)",
+    *("sleep 600", """python3 -c 'import sys, time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: sys.exit(0)'"""),
+    *("sleep 600 | cat || true", "while read x; do sleep 600 </dev/null; touch later; done < <(seq 3)"),
 )
 AROUND = (
-    "./s.sh || true; touch later",
-    "timeout 500 ./s.sh; touch later",
-    "bash < s.sh",
-    "cat s.sh | bash",
-    "make",
-    "seq 3 | xargs -n1 ./s.sh",
-    "find . -name s.sh -exec {} \\; -exec touch later \\;",
+    *("./s.sh || true; touch later", "timeout 500 ./s.sh; touch later", "bash < s.sh", "cat s.sh | bash", "make"),
+    *("seq 3 | xargs -n1 ./s.sh", "find . -name s.sh -exec {} \\; -exec touch later \\;"),
     "f() { ./s.sh; touch later; }; f && touch later",
 )
 
 
 @clause("004.13", saboteur=("ends_at_interrupt", "or seen.program in SHELLS", ""))
 @needs_proc
-@given(st.sampled_from(LINES), st.sampled_from(AROUND), st.booleans())
-@fewer
+@fewer(st.sampled_from(LINES), st.sampled_from(AROUND), st.booleans())
 @example(LINES[1], AROUND[0], True)
 def test_req_bash_004_13_no_later_line_runs(line, around, by_timeout):
     folder = Path(tempfile.mkdtemp())
@@ -1577,8 +1536,7 @@ WAYS_OF_READING = [
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
-        @few
-        @given(st.lists(st.sampled_from(WAYS_OF_READING), min_size=1, max_size=4), known_commands())
+        @few(st.lists(st.sampled_from(WAYS_OF_READING), min_size=1, max_size=4), known_commands())
         def finds_the_end(ways, known):
             result = tool.run("\n".join([*ways, known.text]))
             assert (result.status, result.exit_code) == ("exited", known.code)
@@ -1629,8 +1587,7 @@ def test_req_bash_006_2_mode_may_be_omitted():
 
 
 @clause("006.3", saboteur=("define", "make_printable(cwd)", '"/"'))
-@given(st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20))
-@few
+@few(st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20))
 def test_req_bash_006_3_names_the_directory(name):
     os.makedirs(Path("place", name), exist_ok=True)
     description = BashTool(Path("place", name)).definition()["description"]
@@ -1705,8 +1662,7 @@ def test_req_bash_006_6_same_bytes():
 
     names, styles = st.sampled_from(list(PROFILES)), st.sampled_from(["anthropic", "openai", "mcp"])
 
-    @few
-    @given(names, folders, st.none() | limits, st.booleans(), styles)
+    @few(names, folders, st.none() | limits, st.booleans(), styles)
     def same(name, folder, limit, carry, style):
         os.makedirs("place/" + folder, exist_ok=True)
         tools = [BashTool("place/" + folder, profile=name, timeout_s=limit, carry=carry) for _ in range(2)]
@@ -2022,8 +1978,7 @@ def test_req_bash_007_2_names_the_signal(name):
 
 
 @clause("007.3", saboteur=("format_brackets", "+ text", '+ ("" if outcome.exit_code else text)'))
-@given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
-@few
+@few(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 def test_req_bash_007_3_gives_the_output_too(text, code):
     with BashTool() as tool:
         shown = tool.run("echo '%s' >&2; exit %d" % (text, code)).text
@@ -2045,8 +2000,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
         (BashTool(env={"X": "x" * 200000}), "spawn_failed", "environment is too large"),
     ]
 
-    @few
-    @given(known_commands(), st.text("abc-é", min_size=1, max_size=9), names, st.integers(131072, 2**20), st.booleans())
+    @few(known_commands(), st.text("abc-é", min_size=1, max_size=9), names, st.integers(131072, 2**20), st.booleans())
     def whatever_is_run(known, program, name, size, absolute):
         program = "no-%s" % program
         where = "/" + program if absolute else program
@@ -2081,8 +2035,7 @@ def test_req_bash_007_5_a_lost_status_is_unknown(profile):
 
 
 @clause("007.6", saboteur=("status_line", "outcome.exit_code == 137", "not outcome.exit_code"))
-@fewest
-@given(
+@fewest(
     st.lists(known_commands(codes=st.sampled_from([0, 1, 136, 137, 138, 143]), signals=["KILL", "TERM"]), min_size=4),
     endless(WAYS_OF_TERM[3]),
 )
@@ -2229,8 +2182,7 @@ def test_req_bash_008_3_no_control_characters(text):
 def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
     pieces = b"a \n \xff \xc0 \xc3 \xa9 \xe2\x82 \xac \xf0\x9f \x98\x80 \xed\xa0\x80".split(b" ")
 
-    @few
-    @given(st.lists(st.sampled_from(pieces), max_size=8), st.booleans())
+    @few(st.lists(st.sampled_from(pieces), max_size=8), st.booleans())
     @example([b"a\xffb\xc0\n"], False)
     @example([b"\xf0", b"\x9f", b"\x98", b"\x80", b"\xc3", b"\xa9"], True)
     def in_a_command(pieces, pauses):
@@ -2297,8 +2249,7 @@ def test_req_bash_008_6_lines_that_are_drawn_again(text):
 
 
 @clause("008.7", saboteur=("_only_moves", "without_nul(text)", 'text.replace("\\0", "")'))
-@few
-@given(st.lists(st.sampled_from(["a", "b c", "é", "", "\n", "\r\n"]), min_size=2, max_size=8))
+@few(st.lists(st.sampled_from(["a", "b c", "é", "", "\n", "\r\n"]), min_size=2, max_size=8))
 @example(["one", "two", ""])
 def test_req_bash_008_7_nul_is_shown(names):
     with BashTool() as tool:
@@ -2326,8 +2277,7 @@ def path_in(text):
 
 
 @clause("009.1", saboteur=("format_brackets", 'with_newline(text) + saved + "\\n"', "text"))
-@given(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
-@few
+@few(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
 def test_req_bash_009_1_names_the_whole_output(size, end):
     with BashTool(state_dir=tempfile.mkdtemp()) as tool:
         result = tool.run("head -c %d /dev/zero | tr '\\0' 'x'; printf '%s'; printf y" % (size, "\\n" if end else ""))
@@ -2345,8 +2295,7 @@ def test_req_bash_009_2_is_private(umask):
 
 
 @clause("009.3", saboteur=("Output.read", "_pending += chunk", '_pending += chunk.replace(b"\\r", b"")'))
-@given(st.binary(min_size=1, max_size=2000))
-@few
+@few(st.binary(min_size=1, max_size=2000))
 def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
     data += b"\r\x1b[31m\0\xff"
     folder = Path(tempfile.mkdtemp())
@@ -2358,8 +2307,7 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
 
 @clause("009.4", saboteur=("Output.save", "except OSError", "except KeyError"))
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(monkeypatch):
-    @fewer
-    @given(st.sampled_from(["", "folder"]), st.integers(7000, 90000), known_commands())
+    @fewer(st.sampled_from(["", "folder"]), st.integers(7000, 90000), known_commands())
     def fails(below, lines, known):
         command = "seq %d\n%s" % (lines, known.text)
         good, bad = BashTool().run(command), nowhere_to_write(below=below).run(command)
@@ -2451,8 +2399,7 @@ def test_req_bash_009_7_close_keeps_what_was_named():
 
 
 @clause("009.8", saboteur=("Output.read", "buffer.total_bytes > self._plan.limit_bytes", "True"))
-@fewest
-@given(
+@fewest(
     st.lists(known_commands(), min_size=4, max_size=8),
     endless(),
     st.sampled_from([0, 131071, 131072]) | st.integers(0, 131072),
@@ -2520,8 +2467,7 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
         "total_bytes = min(self.total_bytes + len(chunk), 131073)",
     ),
 )
-@given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
-@few
+@few(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
 @example([(131073, "1"), (1, "2")])
 def test_req_bash_010_2_the_size_is_true(writes):
     with BashTool() as tool:
@@ -2549,8 +2495,7 @@ def test_req_bash_010_3_nothing_stays():
 
 
 @clause("011.1", saboteur=("Life._drain", "min(quiet_s + plan.drain_idle_s, longest_s)", "quiet_s + plan.drain_idle_s"))
-@fewest
-@given(known_commands(), st.floats(0.5, 0.7), st.floats(0.0, 0.4))
+@fewest(known_commands(), st.floats(0.5, 0.7), st.floats(0.0, 0.4))
 @example(Known("echo hi", merged="hi\n"), 0.5, 1.5)
 def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert (MODES.drain_idle_s, MODES.drain_total_s) == (0.5, 2.0)
@@ -2574,8 +2519,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
 
 @clause("011.2", saboteur=("leftover_notes", "named=named,", 'named="processes",'))
 @needs_proc
-@given(st.integers(0, 3), st.integers(1, 3))
-@few
+@few(st.integers(0, 3), st.integers(1, 3))
 def test_req_bash_011_2_names_the_leftover(code, count):
     with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
         for quiet in ("", " >/dev/null 2>&1"):
@@ -2620,8 +2564,7 @@ def test_req_bash_011_3_goes_on_reading():
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
 
-    @few
-    @given(known_commands(), st.integers(1, 65536))
+    @few(known_commands(), st.integers(1, 65536))
     @example(Known(":"), 1)
     @example(Known(":"), 4096)
     @example(Known(":"), 65536)
@@ -2640,8 +2583,7 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
 
 @clause("011.5", saboteur=("Shell.can_kill", "map(has_inner_number, descendants())", "()"))
 @needs_proc
-@fewer
-@given(st.integers(0, 3), st.sampled_from(["default", "background"]))
+@fewer(st.integers(0, 3), st.sampled_from(["default", "background"]))
 def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
     own = [*unshared("--pid")[:1], "--pid", "sh", "-c", lasting("sleep 601 >/dev/null 2>&1 & ") + '"$@"; exit $?', "sh"]
     starts = lasting("sleep 600 >/dev/null 2>&1 & ") * count
@@ -2659,8 +2601,7 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
 
 @clause("011.6", saboteur=("Command.describe", "(self.leftovers)", "(self.leftovers)[:LEFTOVERS_NAMED]"))
 @needs_proc
-@fewer
-@given(st.integers(0, 8), st.sampled_from(["default", "background"]))
+@fewer(st.integers(0, 8), st.sampled_from(["default", "background"]))
 @example(8, "default")
 @example(8, "background")
 def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
@@ -2706,8 +2647,7 @@ def test_req_bash_011_7_what_is_ending_is_not_named():
 
 
 @clause("012.1", saboteur=("Shell._spawn", ".encode()", ".encode(), plan.text[:99]"))
-@few
-@given(
+@few(
     st.sampled_from(list(PROFILES)),
     st.integers(0, 100_000),
     st.sampled_from([("bash",), ("env", "bash")]),
@@ -2723,8 +2663,7 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
 
 
 @clause("012.2", saboteur=("Shell._make_text", "._plan.text", "._plan.text[:131071]"))
-@given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
-@few
+@few(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 def test_req_bash_012_2_any_length(size, filler):
     with BashTool() as tool:
         result = tool.run("x=%s\nLC_ALL=C\necho ${#x} $#\n#%s" % (filler * size, filler))
@@ -2778,8 +2717,7 @@ def test_req_bash_012_4_names_of_its_own(face):
 
 
 @clause("013.1", saboteur=("Shell.start", "self.scratch,", 'b"/",'))
-@few
-@given(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
+@few(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", True)
 def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced):
@@ -2816,8 +2754,7 @@ WAYS_OF_MAKING = ["> a", "mkdir b", "ln -s no c", "mkfifo d", "> .e", "> f; rm f
         "pass",
     ),
 )
-@few
-@given(st.lists(st.sampled_from(WAYS_OF_MAKING), max_size=3), known_commands(), st.booleans())
+@few(st.lists(st.sampled_from(WAYS_OF_MAKING), max_size=3), known_commands(), st.booleans())
 @example(["> made"], Known(":"), False)
 @example([], Known(":"), False)
 @example(["> made"], Known(":"), True)
@@ -2839,8 +2776,7 @@ def test_req_bash_013_2_keeps_what_was_left_there(tmp_path, makes, known, busy):
 
 
 @clause("013.3", saboteur=("check_directory", '(path + "/")', '("/")'))
-@given(folders, st.sampled_from(["missing", "file", "below a file", "shut off", "~"]), st.booleans())
-@few
+@few(folders, st.sampled_from(["missing", "file", "below a file", "shut off", "~"]), st.booleans())
 def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
     name = "~" + name if kind == "~" else "x" + name
     folder = Path(tempfile.mkdtemp())
@@ -2869,8 +2805,7 @@ def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
 
 
 @clause("013.4", saboteur=("make_scratch", 'b"/scratch"', 'b"-scratch"'))
-@given(st.sampled_from(["", "touch made", "rmdir scratch", "rmdir scratch; touch made"]), st.booleans())
-@few
+@few(st.sampled_from(["", "touch made", "rmdir scratch", "rmdir scratch; touch made"]), st.booleans())
 def test_req_bash_013_4_has_a_parent_of_its_own(then, carries):
     folder = Path(tempfile.mkdtemp())
     (folder / "gone").mkdir()
@@ -2985,8 +2920,7 @@ def test_req_bash_014_4_all_else_passes(environ, set_to, taken):
 
 @clause("014.5", saboteur=("tool_env", "{**NON_INTERACTIVE, **base}", "{**base, **NON_INTERACTIVE}"))
 def test_req_bash_014_5_a_given_environment_is_passed():
-    @few
-    @given(
+    @few(
         st.dictionaries(
             names | st.sampled_from(["PAGER", "GIT_PAGER", "EDITOR", "TERM", "MY_TOKEN", "A_PASSWORD", "a-b", "é"]),
             st.text(st.sampled_from("ab =:/$'\"\\\n\té€😀"), max_size=20) | st.just("hunter2"),
@@ -3014,8 +2948,7 @@ def test_req_bash_014_5_a_given_environment_is_passed():
 
 
 @clause("014.6", saboteur=("withheld_notes", " or re.search(_REMOTE_NAME, name)", ""))
-@few
-@given(
+@few(
     st.sets(st.tuples(names, st.sampled_from("PROXY proxy Index INDEX_URL index_url REGISTRY".split())), max_size=6),
     st.sets(names.map(lambda name: name + "URL"), max_size=2),
     known_commands(),
@@ -3074,8 +3007,7 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
                 assert result.notes == ((note + name,) if name else ()), command
                 assert not name or note + name in result.text
 
-    @few
-    @given(
+    @few(
         st.sampled_from(list(PROFILES)),
         st.lists(names.map(lambda name: name + "TOKEN"), min_size=1, max_size=3, unique=True),
         st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.booleans(), known_commands(signals=[])), max_size=6),
@@ -3134,8 +3066,7 @@ AUTHENTICATION, OTHER_FAILURES = (
 
 
 @clause("014.10", saboteur=("withheld_notes", "tells_all or ", ""))
-@few
-@given(
+@few(
     st.lists(st.sampled_from(AUTHENTICATION), min_size=1),
     st.lists(st.sampled_from(OTHER_FAILURES)),
     st.sampled_from(list(PROFILES)),
@@ -3194,8 +3125,7 @@ LOADERS = ["LD_LIBRARY_PATH", "LIBPATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PA
 
 
 @clause("014.12", saboteur=("own_environment", 'if not hasattr(sys, "frozen"):', "if True:"))
-@few
-@given(
+@few(
     st.dictionaries(st.sampled_from(LOADERS), st.sampled_from([None, "", "/opt/lib"])),
     st.dictionaries(names, words),
     st.booleans(),
@@ -3284,8 +3214,7 @@ def test_req_bash_015_2_an_exception_in_the_caller():
     in_fork(while_a_command_runs)
     in_fork(while_a_deaf_command_runs)
 
-    @fewest
-    @given(
+    @fewest(
         st.lists(st.tuples(st.floats(0, 0.15), st.sampled_from(list(raised)), endless()), min_size=4, max_size=8),
         st.booleans(),
     )
@@ -3333,8 +3262,7 @@ def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     in_fork(with_a_token_that_is_cancelled)
     assert not Path("made").exists()
 
-    @few
-    @given(known_commands() | endless(), st.sampled_from(list(PROFILES)), st.booleans(), st.booleans())
+    @few(known_commands() | endless(), st.sampled_from(list(PROFILES)), st.booleans(), st.booleans())
     def however_it_is_called(known, profile, background, as_json):
         cancel, folder = Cancel(), tempfile.mkdtemp()
         cancel.cancel()
@@ -3404,8 +3332,7 @@ def test_req_bash_015_6_each_waits_for_its_turn():
 
 
 @clause("016.1", saboteur=("Output.read", "add_live(chunk", "add_live(chunk[1:]"))
-@given(st.lists(st.text(st.sampled_from("aé€😀\n\r\x1b"), max_size=8), max_size=6))
-@few
+@few(st.lists(st.text(st.sampled_from("aé€😀\n\r\x1b"), max_size=8), max_size=6))
 def test_req_bash_016_1_pieces_joined_are_the_output(words):
     pieces, threads = [], set()
     script = "".join("printf %%s %s; sleep 0.01\n" % shlex.quote(word) for word in words)
@@ -3423,8 +3350,7 @@ def skipped_in(text):
 
 
 @clause("016.2", saboteur=("SupervisorEnd.send", "total - sum(len(tail) for _, tail in tails)", "0"))
-@fewest
-@given(st.integers(12, 24), st.floats(0.2, 0.5))
+@fewest(st.integers(12, 24), st.floats(0.2, 0.5))
 def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
     pieces = []
 
@@ -3443,8 +3369,7 @@ def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
 
 
 @clause("017.1", saboteur=("_run_and_print", "result.exit_code or 0", "0"))
-@given(st.integers(0, 123), st.sampled_from(["", "hi", "ünï"]))
-@fewer
+@fewer(st.integers(0, 123), st.sampled_from(["", "hi", "ünï"]))
 def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
     command = "printf '%s'; exit %d" % (word, code)
     done = cli(command, started=True)
@@ -3478,8 +3403,7 @@ def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
 
 
 @clause("017.4", saboteur=("_run_and_print", ".to_dict()", ".text"))
-@fewer
-@given(known_commands())
+@fewer(known_commands())
 @example(Known("printf '\\377é'"))
 def test_req_bash_017_4_json(known):
     line = cli("--json", known.text).stdout.decode("utf-8")
@@ -3517,8 +3441,7 @@ def test_req_bash_017_6_environment():
 
 @clause("017.7", saboteur=("main", "deny=list(map(_typed, options.deny)),", ""))
 def test_req_bash_017_7_deny():
-    @few
-    @given(st.lists(words, min_size=1, max_size=3), st.integers(0, 2), known_commands())
+    @few(st.lists(words, min_size=1, max_size=3), st.integers(0, 2), known_commands())
     @example(["one", "two"], 1, Known(""))
     def refuses(denied, which, known):
         which = denied[which % len(denied)]
@@ -3544,8 +3467,7 @@ def test_req_bash_017_8_keep_env():
     command = "printf %s/ \"$A_TOKEN\" \"$B_TOKEN\" \"$C_PASSWORD\""
     globs = ["A_TOKEN", "B_TOKEN", "*_TOKEN", "?_TOKEN", "C_*", "[AC]_*", "*", "a_token", "TOKEN"]
 
-    @fewer
-    @given(st.lists(st.sampled_from(globs)))
+    @fewer(st.lists(st.sampled_from(globs)))
     @example(["A_TOKEN", "C_*"])
     def passes(keep):
         passing = [any(fnmatch.fnmatchcase(name, glob) for glob in keep) for name in secrets]
@@ -3563,8 +3485,7 @@ def test_req_bash_017_10_drop_env():
     harmless = {"HARMLESS": "one", "LOCAL_A": "two", "LOCAL_B": "three"}
     env = dict(os.environ, **harmless)
 
-    @fewer
-    @given(st.lists(st.sampled_from(["HARMLESS", "LOCAL_*", "LOCAL_?", "*_A", "[HX]*", "*", "harmless", "LOCAL"])))
+    @fewer(st.lists(st.sampled_from(["HARMLESS", "LOCAL_*", "LOCAL_?", "*_A", "[HX]*", "*", "harmless", "LOCAL"])))
     @example(["HARMLESS", "*_A"])
     def withholds(drop):
         gone = sorted(name for name in harmless if any(fnmatch.fnmatchcase(name, glob) for glob in drop))
@@ -3612,8 +3533,7 @@ def test_req_bash_017_9_jobs():
 def test_req_bash_017_12_limits_that_are_set():
     numbers = st.integers(100, 3000)
 
-    @few
-    @given(st.none() | numbers, st.none() | numbers, st.none() | st.integers(1, 40))
+    @few(st.none() | numbers, st.none() | numbers, st.none() | st.integers(1, 40))
     @example(200, 300, 7)
     def holds(by_variable, by_option, snip):
         env = dict(os.environ, BASH_TOOL_SET="" if by_variable is None else "max_output_bytes=%d" % by_variable)
@@ -3639,8 +3559,7 @@ def test_req_bash_017_12_limits_that_are_set():
 
 
 @clause("017.13", saboteur=("_logger", '"arguments": arguments, *', "*"))
-@fewest
-@given(st.lists(known_commands(), min_size=1, max_size=3))
+@fewest(st.lists(known_commands(), min_size=1, max_size=3))
 def test_req_bash_017_13_a_log(commands):
     log, short = Path(tempfile.mkdtemp(), "log"), {"timeouts": {"grace_s": 0.3}}
     expected = [[{"command": known.text}, "exited", known.code, known.signal, None] for known in commands] * 2
@@ -3719,13 +3638,7 @@ def test_req_bash_017_15_one_interrupt_is_told_of(stderr):
 
 SHOWN = ["a", "é 好", "\r", "\n", "\t", "\x1b[m", "\x1b[1;38:2;9m", "0;1m", "[2J"]
 HIDDEN = [
-    "\x1b[2J",
-    "\x1b[?1049h",
-    "\x1b[3A",
-    "\x1b]52;c;VE==\x07",
-    "\x1b]0;title\x1b\\",
-    "\x1bPx\x1b\\",
-    "\x1bc",
+    *("\x1b[2J", "\x1b[?1049h", "\x1b[3A", "\x1b]52;c;VE==\x07", "\x1b]0;title\x1b\\", "\x1bPx\x1b\\", "\x1bc"),
     "\x1b(0",
 ]
 HIDDEN += ["\x07", "\b", "\x0e", "\x9b", "\x7f", "\x1b\x07"]
@@ -3768,8 +3681,7 @@ ERRORS = [RuntimeError, ValueError, OSError]
 
 
 @clause("018.2", saboteur=("judge_command", "or answer is None", ""))
-@few
-@given(st.sampled_from([True, False, None]) | st.sampled_from(ERRORS), known_commands())
+@few(st.sampled_from([True, False, None]) | st.sampled_from(ERRORS), known_commands())
 @example(RuntimeError, Known("echo hi", merged="hi\n"))
 @example(None, Known("echo hi", merged="hi\n"))
 def test_req_bash_018_2_unconfirmed(answer, known):
@@ -3854,8 +3766,7 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
         "[n._line and n._line.send_stops(9) for n in list(_engine.live)]\n_engine.live.add(self)",
     ),
 )
-@fewest
-@given(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
+@fewest(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
 def test_req_bash_019_2_calls_do_not_meet(commands, chance):
     tool = BashTool(profile=tiny(default=30))
     calls = [*commands, *["echo t; " + NAP] * 5, *["seq 50000"] * 5]
@@ -3923,8 +3834,7 @@ DYING_HOST = lasting("""
 
 @clause("020.1", saboteur=("Life.act", "self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)", "pass"))
 @needs_proc
-@fewest
-@given(st.lists(endless(), min_size=5, max_size=5), st.permutations(["KILL", "TERM", "exit", "segfault", "forked"]))
+@fewest(st.lists(endless(), min_size=5, max_size=5), st.permutations(["KILL", "TERM", "exit", "segfault", "forked"]))
 def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
     def dies(case):
         known, death = case
@@ -4142,8 +4052,7 @@ def test_req_bash_021_4_a_notice_and_a_file():
         result = tool.run("head -c 51200 /dev/zero | tr '\\0' x")
         assert "Showing" not in result.text and result.output_file is None and len(result.stdout) == 51200
 
-    @few
-    @given(st.sampled_from([(1, "stdout"), (2, "stderr")]), sizes_about(2000), st.integers(1, 200))
+    @few(st.sampled_from([(1, "stdout"), (2, "stderr")]), sizes_about(2000), st.integers(1, 200))
     @example((1, "stdout"), 2001, 1)
     @example((2, "stderr"), 200, 255)
     @example((2, "stderr"), 201, 255)
@@ -4171,12 +4080,11 @@ def test_req_bash_021_4_a_notice_and_a_file():
 
 
 @clause("021.5", saboteur=("describe_code", '"%d (%s)" % (code, name) if name else str', "str"))
-@given(
+@few(
     st.sampled_from(["", "out\n", "a\n\nb", "\n"]),
     st.sampled_from(["", "err\n", "x"]),
     st.sampled_from([0, 3, 143, 250]),
 )
-@few
 def test_req_bash_021_5_sections(out, err, code):
     with BashTool(profile=JOBS) as tool:
         result = tool.call({"command": "printf %s '{}'; printf %s '{}' >&2; exit {}".format(out, err, code)})
@@ -4187,8 +4095,7 @@ def test_req_bash_021_5_sections(out, err, code):
 
 @clause("021.6", saboteur=("PARTIAL_LINES", "(500, 100)", "(100, 500)"))
 @needs_proc
-@fewest
-@given(st.lists(st.tuples(sizes_about(500), sizes_about(100)), min_size=2, max_size=5))
+@fewest(st.lists(st.tuples(sizes_about(500), sizes_about(100)), min_size=2, max_size=5))
 def test_req_bash_021_6_goes_to_the_background(outputs):
     assert JOBS.timeouts_s == {"default": 120.0}
 
@@ -4217,8 +4124,7 @@ written_lines = st.tuples(st.sampled_from([1, 2]), st.sampled_from(["line", "é�
 
 @clause("021.7", saboteur=("Job._new_output", "offset + stream.total_bytes", "offset"))
 @needs_proc
-@fewest
-@given(st.lists(written_lines, max_size=12), st.lists(written_lines, min_size=1, max_size=12))
+@fewest(st.lists(written_lines, max_size=12), st.lists(written_lines, min_size=1, max_size=12))
 def test_req_bash_021_7_only_what_is_new(before, after):
     def writes(lines, pause):
         return ["echo '%d %s' >&%d%s" % (n, word, stream, pause) for n, (stream, word) in lines]
@@ -4266,8 +4172,7 @@ def test_req_bash_021_8_the_last_answer():
                 assert (last.is_error, last.status, last.pid) == (False, "exited", result.pid)
                 assert (last.exit_code, last.signal) == (known.code, known.signal)
 
-    @fewest
-    @given(st.lists(known_commands(pause_s=0.9), min_size=2, max_size=5))
+    @fewest(st.lists(known_commands(pause_s=0.9), min_size=2, max_size=5))
     def whatever_it_did(commands):
         lines = "\n".join(map(str, range(1001, 3001)))
         tail = Known(
@@ -4321,8 +4226,7 @@ def test_req_bash_021_10_milliseconds(value):
 
 
 @clause("022.1", saboteur=("stream_fields", ".exit_code", ".exit_code or None"))
-@given(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err"]), st.integers(0, 255))
-@few
+@few(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err"]), st.integers(0, 255))
 def test_req_bash_022_1_an_object(out, err, code):
     with BashTool(profile=STREAMS) as tool:
         result = tool.call({"command": "printf %s '{}'; printf %s '{}' >&2; exit {}".format(out, err, code)})
@@ -4378,8 +4282,7 @@ def test_req_bash_022_3_errors_are_not_the_commands():
         fields = json.loads(result.text)
         assert result.is_error and fields.pop("error").endswith(error) and fields == streams and result.details["error"]
 
-    @fewest
-    @given(endless_in_each_way())
+    @fewest(endless_in_each_way())
     def whatever_it_was_doing(commands):
         for known, result in zip(commands, all_cancelled(commands, profile)):
             said = {"stdout": known.stdout + known.last, "stderr": known.stderr}
@@ -4393,8 +4296,7 @@ def test_req_bash_022_3_errors_are_not_the_commands():
 
 
 @clause("023.1", saboteur=("format_labels", ".stderr.text:", ".stdout.text:"))
-@given(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err\n", "x"]), st.sampled_from([0, 1, 143]))
-@few
+@few(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err\n", "x"]), st.sampled_from([0, 1, 143]))
 def test_req_bash_023_1_labels(out, err, code):
     with BashTool(profile=GUARDED) as tool:
         result = tool.call({"command": "printf %s '{}'; printf %s '{}' >&2; exit {}".format(out, err, code)})
@@ -4452,8 +4354,7 @@ def test_req_bash_023_3_first_lines():
         assert "rm -rf / no" not in asked and tool.call({"cmd": "rm -rf"}).error == "invalid_arguments"
         assert len(asked) == 2
 
-    @fewest
-    @given(endless_in_each_way())
+    @fewest(endless_in_each_way())
     def whatever_it_was_doing(commands):
         for known, result in zip(commands, all_cancelled(commands, profile)):
             out = known.stdout + known.last
@@ -4480,8 +4381,7 @@ def test_req_bash_023_4_details(case):
 
 
 @clause("024.1", saboteur=("Output.open_pipes", "= stream", "= 0"))
-@few
-@given(known_commands(most=12))
+@few(known_commands(most=12))
 @example(
     Known(
         "for i in $(seq 300); do echo o$i; echo e$i >&2; done; exec >&-; echo last >&2",
@@ -4502,8 +4402,7 @@ def test_req_bash_024_1_streams_apart(known):
 @clause("024.2", saboteur=("without_nul", '.replace("\\0", "\\ufffd")', ""))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_2_bounded_and_encodable(name):
-    @given(st.binary(max_size=60), st.integers(0, 3), st.sampled_from(["", " >&2"]))
-    @few
+    @few(st.binary(max_size=60), st.integers(0, 3), st.sampled_from(["", " >&2"]))
     @example(b"a\0b\xed\xa0\x80\x1b[0m\r\n", 0, "")
     @example(b"x" * 60, 3, " >&2")
     def holds(data, power, where):
@@ -4571,8 +4470,7 @@ def test_req_bash_024_4_no_answer_is_blank(name):
 
 
 @clause("024.5", saboteur=("present", 'NO_OUTPUT + "\\n"', "NO_OUTPUT"))
-@fewest
-@given(known_commands())
+@fewest(known_commands())
 def test_req_bash_024_5_texts_end_alike(known):
     row = tiny(default=0.5, grace=0.2, max_output_bytes=2000, snip_size=50)
     with BashTool(profile=row, deny="not this", ephemeral=True) as tool:
@@ -4720,8 +4618,7 @@ def test_req_bash_025_6_structured_content(name):
             seen.add(content["status"])
             pids += [content["pid"]] if content["pid"] else []
 
-        @few
-        @given(known_commands())
+        @few(known_commands())
         def whatever_is_run(known):
             result = patient.call(known.text)
             content = result["structuredContent"]
@@ -4747,8 +4644,7 @@ def test_req_bash_025_7_calls_run_concurrently():
     os.mkfifo("nap")
     nap = "read -t 0.1 <>nap"  # sleeps without a process
 
-    @fewest
-    @given(st.integers(2, 49), st.sampled_from(["ping", "tools/list"]), known_commands(signals=[]))
+    @fewest(st.integers(2, 49), st.sampled_from(["ping", "tools/list"]), known_commands(signals=[]))
     @example(49, "ping", Known("echo last", merged="last\n"))
     def whatever_runs(count, method, known):
         go = "go-%d" % next(numbers)
@@ -4895,8 +4791,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 @clause("025.24", saboteur=("Server._take", ".removeprefix(codecs.BOM_UTF8)", ""))
-@fewer
-@given(st.integers(0, 2), st.sampled_from([b"", b"\r"]))
+@fewer(st.integers(0, 2), st.sampled_from([b"", b"\r"]))
 @example(0, b"")
 def test_req_bash_025_24_a_byte_order_mark(blanks, end):
     with Client() as client:
@@ -4908,8 +4803,7 @@ def test_req_bash_025_24_a_byte_order_mark(blanks, end):
 
 
 @clause("025.25", saboteur=("LAST_CALLS_S", "1.0", "0.1"))
-@fewer
-@given(known_commands(signals=[]), st.sampled_from([0, 0.3]))
+@fewer(known_commands(signals=[]), st.sampled_from([0, 0.3]))
 @example(Known("echo last; exit 3", merged="last\n", code=3), 0.4)
 def test_req_bash_025_25_what_ends_soon_is_answered(known, pause_s):
     with Client() as client:
@@ -4949,8 +4843,7 @@ live_pieces = st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st
 
 
 @clause("025.10", saboteur=("CallUnderway.progress", "._progress +", "._progress "))
-@given(st.lists(live_pieces, min_size=2, max_size=4))
-@fewer
+@fewer(st.lists(live_pieces, min_size=2, max_size=4))
 def test_req_bash_025_10_live_output(writes):
     command = "; ".join("printf %%s %s; sleep %g" % (shlex.quote(text), pause) for text, pause in writes)
     with Client() as client:
@@ -5066,8 +4959,7 @@ def test_req_bash_025_12_no_request():
 
 
 @clause("025.13", saboteur=("Server._take", "isinstance(message, list) and message", "False"))
-@given(st.lists(st.one_of(*messages().values()).filter(lambda message: message != []), min_size=1, max_size=6))
-@few
+@few(st.lists(st.one_of(*messages().values()).filter(lambda message: message != []), min_size=1, max_size=6))
 def test_req_bash_025_13_batches(messages):
     answers = [bash_tool.handle(message, DEFINITION) for message in messages]
     alone = [answer for answer in answers if isinstance(answer, dict)]
@@ -5151,8 +5043,7 @@ def test_req_bash_025_17_an_id_in_use():
     numbers = itertools.count()
     ids = st.integers(-(2**53), 2**53) | st.text(max_size=8) | st.integers(0, 99).map(str)
 
-    @few
-    @given(st.lists(ids, min_size=1, max_size=3, unique_by=lambda id_: (type(id_), id_)))
+    @few(st.lists(ids, min_size=1, max_size=3, unique_by=lambda id_: (type(id_), id_)))
     @example([5, "5"])  # these are two
     def is_refused(ids):
         go = "go-%d" % next(numbers)
@@ -5207,8 +5098,7 @@ def test_req_bash_025_19_text_alone(name):
     assert cli("--structured", ":").returncode == 125
 
 
-@given(st.integers(1, 40000), st.sampled_from(["x", "é", "€"]))
-@few
+@few(st.integers(1, 40000), st.sampled_from(["x", "é", "€"]))
 @clause(
     "025.20", saboteur=("CallUnderway.add", "last_bytes(self._output + text, PROGRESS_BYTES)", "self._output + text")
 )
@@ -5317,11 +5207,10 @@ latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
 
 
 @clause("026.3", saboteur=("make_plan", "**env, **own}", "**own, **env}"))
-@given(
+@few(
     st.sampled_from(["default", "background"]),
     st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]), latin),
 )
-@few
 def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
     Path("sub").mkdir(exist_ok=True)
     names = " ".join(["MY_TOKEN", "PAGER", "LANG", "EMPTY"])
@@ -5345,8 +5234,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
 
 
 @clause("026.4", saboteur=("make_plan", "cwd_required=has_cwd", "cwd_required=False"))
-@few
-@given(
+@few(
     st.sampled_from(
         [("%s", "No such file or directory"), ("file/%s", "Not a directory"), ("%s/file", "Not a directory")]
     ),
@@ -5379,12 +5267,11 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
 
 
 @clause("026.5", saboteur=("Shell._make_text", "self._source >= 0", "False"))
-@given(
+@few(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
     st.sampled_from(["default", "background"]),
 )
-@few
 def test_req_bash_026_5_standard_input(data, shell, mode):
     data = "ab" if isinstance(data, str) and re.search("[\ud800-\udfff]", data) else data
     sent = data.encode() if isinstance(data, str) else data
@@ -5400,8 +5287,7 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
 
 
 @clause("026.6", saboteur=("Result.ok", "and self.error is None", ""))
-@few
-@given(st.sampled_from(sorted(PROFILES)), known_commands())
+@few(st.sampled_from(sorted(PROFILES)), known_commands())
 @example("guarded", Known("exit 3", code=3))
 @example("jobs", Known("sleep 5", code=None))
 def test_req_bash_026_6_ok(name, known):
@@ -5416,8 +5302,7 @@ def test_req_bash_026_6_ok(name, known):
 
 
 @clause("026.7", saboteur=("BashTool.call", "cwd,", "None,"))
-@few
-@given(st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "é"]), latin))
+@few(st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "é"]), latin))
 def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
     Path("sub").mkdir(exist_ok=True)
     probe = 'pwd; for name in MY_TOKEN PAGER; do printf "%s\\0" "${!name-unset}"; done >told; echo $PAGER'
@@ -5438,8 +5323,7 @@ def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
 
 
 @clause("026.8", saboteur=("BashTool._answer", "arguments,", "request,"))
-@few
-@given(known_commands(), st.sampled_from([OSError, KeyboardInterrupt]))
+@few(known_commands(), st.sampled_from([OSError, KeyboardInterrupt]))
 def test_req_bash_026_8_told_of_each_call(known, error):
     told = []
 
@@ -5463,8 +5347,7 @@ def test_req_bash_026_8_told_of_each_call(known, error):
 
 
 @clause("026.9", saboteur=("BashTool.run", "raise ValueError(request.reason)", "pass"))
-@few
-@given(
+@few(
     st.sampled_from([dict(command=value) for value in (5, None, b"x", ["ls"], "a\0b")])
     | st.sampled_from([dict(command="touch ran", mode=value) for value in ("fast", " ", 5, b"slow", "Default")])
 )
@@ -5479,8 +5362,7 @@ def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
 
 
 @clause("026.10", saboteur=("tool_env", "() if name not in added", "()"))
-@few
-@given(st.dictionaries(names.map("{}_TOKEN".format), st.text(st.sampled_from("ab é$'\""), max_size=9), max_size=4))
+@few(st.dictionaries(names.map("{}_TOKEN".format), st.text(st.sampled_from("ab é$'\""), max_size=9), max_size=4))
 @example({"A_TOKEN": "mine"})
 def test_req_bash_026_10_variables_that_a_tool_adds(added):
     with pytest.MonkeyPatch.context() as patch:
@@ -5496,8 +5378,7 @@ def test_req_bash_026_10_variables_that_a_tool_adds(added):
 
 
 @clause("026.11", saboteur=("present", "stream.head + stream.tail", "stream.tail"))
-@few
-@given(st.binary(max_size=30), st.binary(max_size=30), st.sampled_from(sorted(PROFILES)))
+@few(st.binary(max_size=30), st.binary(max_size=30), st.sampled_from(sorted(PROFILES)))
 @example(b"a\0\xff\r\n\x1b[m", b"\r", "modes")
 @example(b"", b"", "jobs")
 def test_req_bash_026_11_bytes_as_they_were_written(out, err, name):
@@ -5531,9 +5412,7 @@ WRAPPERS = st.sampled_from(
 def test_req_bash_026_12_what_no_command_can_run_behind(wrapper, other, folder, options):
     last = folder + other
     wrong = [
-        (*wrapper, last),
-        (*wrapper, last, "-f"),
-        (*wrapper, last + " -c"),
+        *((*wrapper, last), (*wrapper, last, "-f"), (*wrapper, last + " -c")),
         (*wrapper, folder + "bash", *options.split()),
     ]
     for shell in (*wrong, *([last, "bash " + options] if not wrapper else [])):
@@ -5741,8 +5620,7 @@ def test_req_bash_027_4_waiting_for_jobs():
 
     ending = st.lists(known_commands(pause_s=0.5), min_size=1, max_size=4)
 
-    @fewest
-    @given(ending, st.lists(endless(), max_size=2), st.booleans())
+    @fewest(ending, st.lists(endless(), max_size=2), st.booleans())
     def whatever_they_do(commands, others, elsewhere):
         folder = tempfile.mkdtemp()
         with BashTool(state_dir=folder) as tool:
@@ -5790,8 +5668,7 @@ def test_req_bash_027_5_waiting_for_a_line():
 
     some_text = st.text("abcXYZ089 .,:;é€", min_size=1, max_size=3)
 
-    @fewest
-    @given(known_commands(pause_s=0.5, most=8), st.lists(some_text, min_size=1))
+    @fewest(known_commands(pause_s=0.5, most=8), st.lists(some_text, min_size=1))
     def whatever_is_written(known, sought):
         lines = known.merged.split("\n")
         wanted = [next((line for line in lines if text in line), None) for text in sought]
@@ -5847,18 +5724,12 @@ values = st.binary(max_size=40).map(lambda data: data.replace(b"\0", b"")) | st.
     [b"", b"\n", b"\x01\x7f\x1bE", b"\\E\\001", b"'\"$`!\\", b'x\ndeclare -x T_A_="1"\n', "é€😀".encode(), b"\xff\xc3"]
 )
 BEFORE = [  # what a command may do to its shell before it ends: none of it is carried
-    "",
-    "set -euf -o pipefail; IFS=1234567890",
-    "set -xv",
-    "set -o posix",
-    "trap 'echo no' DEBUG; trap 'echo no' ERR RETURN",
-    "set -ET; trap 'echo no' DEBUG",
+    *("", "set -euf -o pipefail; IFS=1234567890", "set -xv", "set -o posix"),
+    *("trap 'echo no' DEBUG; trap 'echo no' ERR RETURN", "set -ET; trap 'echo no' DEBUG"),
     "printf() { :; }; pwd() { :; }; export() { builtin export \"$@\"; }; trap() { :; }",
-    "exec >/dev/null 2>&1 <&- 10>&2 20>/dev/null",
-    "exec 11>&- 20>&-; exec 20</dev/null",
+    *("exec >/dev/null 2>&1 <&- 10>&2 20>/dev/null", "exec 11>&- 20>&-; exec 20</dev/null"),
     "shopt -s expand_aliases extdebug; alias printf=false pwd=false",
-    "T_silent_=1; readonly IFS; BASH_EXECUTION_STRING=x",
-    "sleep 0.01 & ( cd /; exit 3 )",
+    *("T_silent_=1; readonly IFS; BASH_EXECUTION_STRING=x", "sleep 0.01 & ( cd /; exit 3 )"),
 ]
 AFTER = [
     *("", "exit 3", "false", "f() { g() { exit 5; }; g; }; f", "set -e; false; cd /", "(exit 9)", "if"),
@@ -5915,8 +5786,7 @@ def test_req_bash_028_1_goes_on_as_one_shell_would(commands, env):
 
 
 @clause("028.2", saboteur=("next_start", "return None", "return Start(b\"/\", {**first}), []"))
-@given(st.sampled_from(["limit", "cancel", "end"]), st.data())
-@few
+@few(st.sampled_from(["limit", "cancel", "end"]), st.data())
 def test_req_bash_028_2_is_left_as_it_was(way, data):
     change = "cd /; export T_A_=wrong; unset T_B_\n"
     ends = ["trap - EXIT", "trap 'echo bye' EXIT", "exec true", "kill -9 $$", "kill -TERM $$; sleep 9", "kill -INT $$"]
@@ -5983,8 +5853,7 @@ def test_req_bash_028_4_is_not_seen(known, traced):
         "starts[:] = start, starts[1] if start is not starts[1] else taken[0]",
     ),
 )
-@given(st.permutations(range(4)))
-@few
+@few(st.permutations(range(4)))
 def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
     with tempfile.TemporaryDirectory() as base, BashTool(base, carry=True) as tool, ThreadPoolExecutor(4) as pool:
         tool.run("mkdir {0..3}; export T_A_=first; cd 0")
@@ -6125,8 +5994,7 @@ def test_req_bash_028_12_every_number_is_the_commands(text, number, limit):
 
 
 @clause("028.13", saboteur=("next_start", "or size > VARIABLE_BYTES", ""))
-@given(st.sampled_from([[131060], [140000, 5], [3000000], [100000] * 30, [20000] * 140, [131066, 131067]]))
-@few
+@few(st.sampled_from([[131060], [140000, 5], [3000000], [100000] * 30, [20000] * 140, [131066, 131067]]))
 def test_req_bash_028_13_what_is_too_large_is_left_out(sizes):
     lines = ["export T_%d=$(head -c %d /dev/zero | tr '\\0' x)" % pair for pair in enumerate(sizes)]
     limit = min(max(os.sysconf("SC_ARG_MAX"), 1 << 18), 6 << 20) - (1 << 17)
@@ -6149,8 +6017,7 @@ def test_req_bash_028_13_what_is_too_large_is_left_out(sizes):
 
 
 @clause("028.14", saboteur=("Carry.take_over", "starts[:] = self._first, starts[0]", "pass"))
-@given(st.integers(1, 3), st.booleans())
-@few
+@few(st.integers(1, 3), st.booleans())
 def test_req_bash_028_14_a_state_that_starts_no_shell_is_dropped(before, background):
     os.makedirs("bad", exist_ok=True)
     Path("bad/libc.so.6").write_text("")
@@ -6169,9 +6036,8 @@ UNSAVED = ["trap : EXIT", "exec true", "kill -9 $$", "kill $$; sleep 9", "sleep 
 
 
 @clause("028.15", saboteur=("Carry.take_over", "* self._was_kept", ""))
-@given(st.lists(st.sampled_from([*UNSAVED, "true", "false"]), min_size=2, max_size=6))
+@few(st.lists(st.sampled_from([*UNSAVED, "true", "false"]), min_size=2, max_size=6))
 @example(["sleep 60", "exec true", "true", "kill -9 $$"])
-@few
 def test_req_bash_028_15_says_what_was_not_kept(ends):
     kept = True
     with BashTool("/", profile=tiny(default=0.4), carry=True) as tool:
@@ -6193,8 +6059,7 @@ def test_req_bash_029_1_closing_leaves_nothing():
     def opened():
         return BashTool(profile=tiny(default=20), ephemeral=True, max_jobs=99)
 
-    @fewer
-    @given(leaving())
+    @fewer(leaving())
     def what_a_command_leaves(known):
         with opened() as tool:
             folder = Path(tempfile.mkdtemp())
@@ -6228,8 +6093,7 @@ def test_req_bash_029_1_closing_leaves_nothing():
 
 @clause("029.2", saboteur=("Life._watch", "plan.ephemeral", "False"))
 @needs_proc
-@fewest
-@given(leaving())
+@fewest(leaving())
 def test_req_bash_029_2_a_killed_host_leaves_nothing(known):
     program = """
         import os, sys

@@ -126,25 +126,15 @@ WAYS_OF_EXITING = [
 ]
 # The end of a command that does not end by itself; what it writes at TERM; whether it is deaf to TERM.
 WAYS_OF_TERM = [
-    ("{ready}; %s" % NAP, "", False),
-    ("trap 'exit {code}' TERM; {ready}; %s & wait" % NAP, "", False),
+    *(("{ready}; %s" % NAP, "", False), ("trap 'exit {code}' TERM; {ready}; %s & wait" % NAP, "", False)),
     ("trap 'printf bye; exit {code}' TERM; {ready}; %s & wait" % NAP, "bye", False),
-    ("trap '' TERM; {ready}; %s" % NAP, "", True),
-    ("(trap '' TERM; {ready}; exec %s) & wait" % NAP, "", True),
-    ("{ready}; %s & exec %s" % (NAP, NAP), "", False),
-    ("{ready}; kill -STOP $$", "", False),
-    ("{ready}; while :; do sleep 0.05; done", "", False),
-    ("{ready}; %s | %s" % (NAP, NAP), "", False),
+    *(("trap '' TERM; {ready}; %s" % NAP, "", True), ("(trap '' TERM; {ready}; exec %s) & wait" % NAP, "", True)),
+    *(("{ready}; %s & exec %s" % (NAP, NAP), "", False), ("{ready}; kill -STOP $$", "", False)),
+    *(("{ready}; while :; do sleep 0.05; done", "", False), ("{ready}; %s | %s" % (NAP, NAP), "", False)),
 ]
 WAYS_OF_LEAVING = [  # each leaves one process, which writes its number into a file
-    "{} &",
-    "{} >/dev/null 2>&1 &",
-    "nohup {} >/dev/null 2>&1 &",
-    "setsid {} >/dev/null 2>&1 &",
-    "({} &)",
-    "{} </dev/null & disown",
-    "set -m; {} & set +m",
-    "env -i {} >/dev/null 2>&1 &",
+    *("{} &", "{} >/dev/null 2>&1 &", "nohup {} >/dev/null 2>&1 &", "setsid {} >/dev/null 2>&1 &", "({} &)"),
+    *("{} </dev/null & disown", "set -m; {} & set +m", "env -i {} >/dev/null 2>&1 &"),
     "(env -i setsid {} >/dev/null 2>&1 &)",
 ]
 

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import gc
 import importlib.util
+import inspect
 import itertools
 import json
 import marshal
@@ -28,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.accident_cases import CHECK
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, of_proc, parent_of, running
@@ -237,11 +238,22 @@ def draws(count):
     return settings(max_examples=25 * count if THOROUGH else 2 * count if CHANGED else count)
 
 
-few = settings(max_examples=60 if THOROUGH else 12 if CHANGED else 6)  # where each example is a process
-fewer = settings(max_examples=25 if THOROUGH else 5 if CHANGED else 3)  # ... that runs into a timeout
-fewest = settings(  # ... where several commands run side by side, and to shrink a failure would take minutes
-    max_examples=25 if THOROUGH else 4 if CHANGED else 2, phases=[Phase.explicit, Phase.reuse, Phase.generate]
-)
+def _drawing(ordinary, thorough, **more):
+    """A decorator for a property of so few examples: `@few(…)` draws what `@given(…)` does; `@few` alone stands beside it."""
+    limits = settings(max_examples=thorough if THOROUGH else 2 * ordinary if CHANGED else ordinary, **more)
+
+    def drawing(*strategies, **named):
+        if strategies and inspect.isfunction(strategies[0]):
+            return limits(*strategies)
+        return lambda test: limits(given(*strategies, **named)(test))
+
+    return drawing
+
+
+few = _drawing(6, 60)  # where each example is a process
+fewer = _drawing(3, 25)  # ... that runs into a timeout
+# ... where several commands run side by side, and to shrink a failure would take minutes
+fewest = _drawing(2, 25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
 # ---- Places and names of a test --------------------------------------------------------------------------------------

@@ -25,8 +25,7 @@ from tests.support import cancelled_when, descriptors, fault, few, first_of, in_
 from tests.support import needs_proc, plain_bash, ran, side_by_side, stop_in, tiny
 
 
-@few
-@given(known_commands())
+@few(known_commands())
 def test_known_commands(known):
     """The vocabulary of the properties says of a command what bash itself says."""
     apart = plain_bash(known.text)

@@ -25,13 +25,7 @@ PAGE = RECIPES.read_text(encoding="utf-8")
 PYTHON = re.findall(r"(?ms)^```python\n(.*?)^```", PAGE)
 # What `make integration` and `make ray` run: each of these words stands in one block of Python.
 ELSEWHERE = (
-    "client.messages",
-    "client.responses",
-    "client.chat",
-    "anthropic-native",
-    "bwrap",
-    "import ray\n",
-    "sandboxenv(",
+    *("client.messages", "client.responses", "client.chat", "anthropic-native", "bwrap", "import ray\n", "sandboxenv("),
     "deepagents",
 )
 SHELL = {  # the sections with shell recipes, and what runs them
