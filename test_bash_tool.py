@@ -74,8 +74,6 @@ from tests.support import nothing_is_left  # noqa: F401
 
 
 # ---- Helpers -------------------------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def small_disk(folder):
     """A file system of 64 KiB in a new folder, for root alone. It can be unmounted when the last process has closed its
@@ -98,8 +96,6 @@ def some_bytes(pieces, most):
 
 
 # ---- 001 Command execution -----------------------------------------------------------------------------------------
-
-
 @clause("001.1", saboteur=("_EVALUATE", '-- "$BASH_EXECUTION_STRING\\"', "-- $BASH_EXECUTION_STRING"))
 @given(
     st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff"))
@@ -264,8 +260,6 @@ def test_req_bash_001_7_nothing_persists(name, changes):
 
 
 # ---- 002 Timeouts --------------------------------------------------------------------------------------------------
-
-
 @clause("001.8", saboteur=("Output.open_pipes", "if self._plan.pipe_bytes:", "if False:"))
 @few(st.integers(65537, 2**20), st.sampled_from(sorted(PROFILES)))
 def test_req_bash_001_8_all_that_does_not_wait(size, name):
@@ -421,8 +415,6 @@ def test_req_bash_002_10_a_filter_gets_the_end_of_its_input(filters):
 
 
 # ---- 003 Jobs ------------------------------------------------------------------------------------------------------
-
-
 @clause("003.1", saboteur=("JOB_REMINDER", "kill -9 -", "kill -9 "))
 @needs_proc
 def test_req_bash_003_1_answers_at_once():
@@ -1104,8 +1096,6 @@ def test_req_bash_003_25_jobs_without_locks(number):
 
 
 # ---- 004 Isolation -------------------------------------------------------------------------------------------------
-
-
 @clause("004.1", saboteur=("Shell._spawn", "start_new_session=True", "start_new_session=False"))
 def test_req_bash_004_1_leads_a_session():
     with BashTool() as tool:
@@ -1498,8 +1488,6 @@ def test_req_bash_004_13_no_later_line_runs(line, around, by_timeout):
 
 
 # ---- 005 No terminal -----------------------------------------------------------------------------------------------
-
-
 @clause(
     "005.1",
     saboteur=(
@@ -1548,8 +1536,6 @@ def test_req_bash_005_2_stdin_is_at_its_end():
 
 
 # ---- 006 Definition and arguments ----------------------------------------------------------------------------------
-
-
 @clause("006.1", saboteur=("define", "list(profile.required)", "[]"))
 def test_req_bash_006_1_schema():
     definition = BashTool().definition()
@@ -1951,8 +1937,6 @@ def test_req_bash_006_14_what_there_is(modes, hidden):
 
 
 # ---- 007 Errors ----------------------------------------------------------------------------------------------------
-
-
 @clause("007.1", saboteur=("present", "(profile.nonzero_is_error and bool(outcome.exit_code))", "False"))
 @given(st.integers(1, 255), st.booleans())
 @draws(20)
@@ -2064,8 +2048,6 @@ def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
 
 
 # ---- 008 Text ------------------------------------------------------------------------------------------------------
-
-
 @clause("008.1", saboteur=("_MOVES_NOTHING", "x1b\\x80-\\x9f\\n", "x80-\\x9f"))
 @given(st.lists(st.sampled_from(ESCAPE_SEQUENCES) | st.text(st.sampled_from("ab [];0m\n\té"), max_size=6), max_size=12))
 @example(["\x1b]0;no end\n", "kept"])
@@ -2268,8 +2250,6 @@ def busy(act):
 
 
 # ---- 009 The whole output ------------------------------------------------------------------------------------------
-
-
 def path_in(text):
     last = text.rstrip("\n").split("\n")[-1]
     assert last.startswith("[full output: ") and last.endswith("]"), last
@@ -2492,8 +2472,6 @@ def test_req_bash_010_3_nothing_stays():
 
 
 # ---- 011 A held pipe -----------------------------------------------------------------------------------------------
-
-
 @clause("011.1", saboteur=("Life._drain", "min(quiet_s + plan.drain_idle_s, longest_s)", "quiet_s + plan.drain_idle_s"))
 @fewest(known_commands(), st.floats(0.5, 0.7), st.floats(0.0, 0.4))
 @example(Known("echo hi", merged="hi\n"), 0.5, 1.5)
@@ -2644,8 +2622,6 @@ def test_req_bash_011_7_what_is_ending_is_not_named():
 
 
 # ---- 012 The command's text ----------------------------------------------------------------------------------------
-
-
 @clause("012.1", saboteur=("Shell._spawn", ".encode()", ".encode(), plan.text[:99]"))
 @few(
     st.sampled_from(list(PROFILES)),
@@ -2714,8 +2690,6 @@ def test_req_bash_012_4_names_of_its_own(face):
 
 
 # ---- 013 The working directory is gone -----------------------------------------------------------------------------
-
-
 @clause("013.1", saboteur=("Shell.start", "self.scratch,", 'b"/",'))
 @few(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
@@ -2821,8 +2795,6 @@ def test_req_bash_013_4_has_a_parent_of_its_own(then, carries):
 
 
 # ---- 014 The environment -------------------------------------------------------------------------------------------
-
-
 @clause("014.1", saboteur=("scrub_env", "not in DROPPED_NAMES | withheld", "not in withheld"))
 def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise; alias ls=false\n")
@@ -3150,8 +3122,6 @@ def test_req_bash_014_12_the_loader_of_a_frozen_host(bundled, others, is_frozen)
 
 
 # ---- 015 Cancelling ------------------------------------------------------------------------------------------------
-
-
 def all_cancelled(commands, profile):
     """The results of commands that run side by side, the n-th of which is cancelled when it has made the file ready-n."""
     folder = tempfile.mkdtemp()
@@ -3329,8 +3299,6 @@ def test_req_bash_015_6_each_waits_for_its_turn():
 
 
 # ---- 016 Live output -----------------------------------------------------------------------------------------------
-
-
 @clause("016.1", saboteur=("Output.read", "add_live(chunk", "add_live(chunk[1:]"))
 @few(st.lists(st.text(st.sampled_from("aé€😀\n\r\x1b"), max_size=8), max_size=6))
 def test_req_bash_016_1_pieces_joined_are_the_output(words):
@@ -3366,8 +3334,6 @@ def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
 
 
 # ---- 017 The command line ------------------------------------------------------------------------------------------
-
-
 @clause("017.1", saboteur=("_run_and_print", "result.exit_code or 0", "0"))
 @fewer(st.integers(0, 123), st.sampled_from(["", "hi", "ünï"]))
 def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
@@ -3659,8 +3625,6 @@ def test_req_bash_017_17_a_terminal_gets_text_and_colours(pieces, cuts):
 
 
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
-
-
 @clause("018.1", saboteur=("judge_command", "if pattern in", "if pattern =="))
 @given(
     st.lists(st.text(st.sampled_from("ab -'"), min_size=1, max_size=3), max_size=3),
@@ -3911,8 +3875,6 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
 
 
 # ---- 021 Sections, the tail, and jobs that a model asks about ------------------------------------------------------
-
-
 @clause("021.1", saboteur=("parse_arguments", "len(chosen) != 1", "not chosen"))
 @given(st.dictionaries(st.sampled_from(["command", "check_pid", "kill_pid", "timeout"]), st.booleans()))
 def test_req_bash_021_1_exactly_one_verb(chosen):
@@ -4223,8 +4185,6 @@ def test_req_bash_021_10_milliseconds(value):
 
 
 # ---- 022 Streams as data -------------------------------------------------------------------------------------------
-
-
 @clause("022.1", saboteur=("stream_fields", ".exit_code", ".exit_code or None"))
 @few(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err"]), st.integers(0, 255))
 def test_req_bash_022_1_an_object(out, err, code):
@@ -4293,8 +4253,6 @@ def test_req_bash_022_3_errors_are_not_the_commands():
 
 
 # ---- 023 Labels ----------------------------------------------------------------------------------------------------
-
-
 @clause("023.1", saboteur=("format_labels", ".stderr.text:", ".stdout.text:"))
 @few(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err\n", "x"]), st.sampled_from([0, 1, 143]))
 def test_req_bash_023_1_labels(out, err, code):
@@ -4378,8 +4336,6 @@ def test_req_bash_023_4_details(case):
 
 
 # ---- 024 What holds in every profile -------------------------------------------------------------------------------
-
-
 @clause("024.1", saboteur=("Output.open_pipes", "= stream", "= 0"))
 @few(known_commands(most=12))
 @example(
@@ -5117,8 +5073,6 @@ def test_req_bash_025_20_a_glimpse(count, character):
 
 
 # ---- 026 The library -----------------------------------------------------------------------------------------------
-
-
 @clause("026.1", saboteur=("Profile._check_limit", "value != getattr(Profile, name)", "False"))
 def test_req_bash_026_1_values_that_cannot_be_kept_to():
     seconds = "takes seconds above 0 and up to 1000000000, got "
@@ -5512,8 +5466,6 @@ def test_req_bash_026_16_types():
 
 
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
-
-
 @clause("027.1", saboteur=("JobTable.take_end_notes", "in taken if", "in taken[:1] if"))
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
@@ -6051,8 +6003,6 @@ def test_req_bash_028_15_says_what_was_not_kept(ends):
 
 
 # ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
-
-
 @clause("029.1", saboteur=("Exchange._ends_with_line", "self._plan.ephemeral", "False"))
 @needs_proc
 def test_req_bash_029_1_closing_leaves_nothing():

@@ -7,7 +7,6 @@ import sys
 PYTHON = shlex.quote(sys.executable)
 
 # ---- Commands -----------------------------------------------------------------------------------
-
 TREES = {
     "a child": "sleep {n}",
     "a pipeline": "sleep {n} | cat | cat",

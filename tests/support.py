@@ -37,7 +37,6 @@ from tests.spec import CLAUSES, HERE
 
 
 # ---- Saboteurs -------------------------------------------------------------------------------------------------------
-
 SOURCE = (HERE / "bash_tool.py").read_text(encoding="utf-8")
 SABOTEURS = {}  # of clauses
 SABOTEURS_OF_FAULTS = {}  # of what no single clause says: the injected faults
@@ -206,7 +205,6 @@ JOBS, STREAMS, GUARDED = (getattr(bash_tool, name) for name in ("JOBS", "STREAMS
 
 
 # ---- How much is drawn, and what a test needs ------------------------------------------------------------------------
-
 ROOT = os.getuid() == 0
 PLAIN_PYTHON = next(  # an interpreter that any user may start
     (path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if os.access(path, os.X_OK)), sys.executable
@@ -257,7 +255,6 @@ fewest = _drawing(2, 25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
 # ---- Places and names of a test --------------------------------------------------------------------------------------
-
 TEMPORARY = tempfile.gettempdir()  # for what outlives a test, each of which has a folder of its own
 
 
@@ -323,8 +320,6 @@ def _kept_folder(prefix):
 
 
 # ---- This process ----------------------------------------------------------------------------------------------------
-
-
 def descriptors():
     return sorted(os.listdir("/proc/self/fd"))
 
@@ -398,8 +393,6 @@ def side_by_side(act, cases, workers=8):
 
 
 # ---- Tools with tiny limits, and tokens ------------------------------------------------------------------------------
-
-
 def tiny(default=1.0, grace=0.4, profile=None, module=bash_tool, **changes):
     """A profile, MODES if none is given, with tiny limits; a second, so that a command gets to its first words on a busy
     machine."""
@@ -463,8 +456,6 @@ def plain_bash(command, **options):
 
 
 # ---- Hosts, the command line, clients --------------------------------------------------------------------------------
-
-
 def _importable():
     """A folder from which every program, of any user, imports the module under test, compiled once."""
     owner = os.getpid()
@@ -843,8 +834,6 @@ def with_each_face(act, place):
 
 
 # ---- Machines that lack something ------------------------------------------------------------------------------------
-
-
 def needs(*programs):
     """Skips a test where one of these programs is not installed."""
     lacking = [program for program in programs if not shutil.which(program)]
@@ -967,8 +956,6 @@ def hanging(path):
 
 
 # ---- Answers, jobs and what is left ----------------------------------------------------------------------------------
-
-
 def lives_in(path):
     """Whether the process lives whose number stands in this file; it may have been killed before it wrote."""
     written = Path(path).read_text() if Path(path).exists() else ""

@@ -37,8 +37,6 @@ from tests.support import side_by_side, started, stop_in, unique, unshared, with
 
 
 # ---- 1 Over the limit ---------------------------------------------------------------------------
-
-
 def test_row_01_all_that_descends_is_gone():
     """A command over its limit: partial output, `timed out`, what to do, nothing left; the deaf after the grace."""
 
@@ -93,8 +91,6 @@ def test_row_01_over_each_way_to_the_tool():
 
 
 # ---- 2 What is left running ---------------------------------------------------------------------
-
-
 def test_row_02_is_answered_and_the_named_kill_ends_it():
     """An answer within a second of the shell's end; what lives is named, and the named kill ends all of it."""
 
@@ -150,8 +146,6 @@ def test_row_02_leftovers_are_no_job(tmp_path):
 
 
 # ---- 3 Background -------------------------------------------------------------------------------
-
-
 def test_row_03_answered_at_once(tmp_path):
     """Within half a second, with number, file and how to stop it; the output is there, and that kill ends it."""
 
@@ -239,8 +233,6 @@ def test_row_03_programs_hear_of_the_end_once(tmp_path):
 
 
 # ---- 4 Kill by name -----------------------------------------------------------------------------
-
-
 @needs("pkill")
 def test_row_04_a_word_of_the_command_spares_its_own_shell():
     """`pkill -f WORD`: the command that says it goes on, and what it names is gone."""
@@ -333,8 +325,6 @@ def test_row_04_a_fork_server_that_is_hit_at_once():
 
 
 # ---- 5 Nobody can press a key -------------------------------------------------------------------
-
-
 def test_row_05_nothing_waits_for_a_key():
     """Editors, REPLs, questions, passwords and pagers end or print at once."""
 
@@ -361,8 +351,6 @@ def test_row_05_an_editor_unquoted():
 
 
 # ---- 6 Long output ------------------------------------------------------------------------------
-
-
 def test_row_06_both_ends_the_size_and_the_whole():
     """First and last lines, the exact size, and a file with every byte."""
     with made(default=20) as tool:
@@ -400,8 +388,6 @@ def test_row_06_as_a_terminal_shows_it_in_the_end():
 
 
 # ---- 7 The exit code ----------------------------------------------------------------------------
-
-
 def test_row_07_codes_and_signals():
     """True and first, a signal with its name."""
     with made(default=10) as tool:
@@ -445,8 +431,6 @@ def test_row_07_the_last_line_before_the_exit():
 
 
 # ---- 8 The host ends ----------------------------------------------------------------------------
-
-
 def lives_and_is_found(job, pid, place, listed):
     """The job goes on; another tool and the command line find it, and its kill ends it."""
     assert eventually(lambda: running(job)), "the job has ended with its host"
@@ -528,8 +512,6 @@ def test_row_08_a_command_line_ends(tmp_path):
 
 
 # ---- 9 Several at once --------------------------------------------------------------------------
-
-
 def test_row_09_a_cancel_ends_its_own_command_alone():
     """In a library and over MCP: the others go on, to their own ends."""
     numbers = [unique() for _ in range(5)]
@@ -579,8 +561,6 @@ def test_row_09_ctrl_c_in_a_notebook():
 
 
 # ---- 10 From call to call -----------------------------------------------------------------------
-
-
 def test_row_10_nothing_leaks_from_call_to_call():
     """No directory, variable, function, alias, option, trap, limit, mask, descriptor or history."""
     look = (
@@ -628,8 +608,6 @@ def test_row_10_a_mistyped_directory_is_an_error_at_the_start(tmp_path):
 
 
 # ---- 11 Tokens ----------------------------------------------------------------------------------
-
-
 def test_row_11_tokens_are_not_in_the_environment(monkeypatch, tmp_path):
     """Of the command, of what it starts, or of its parents; nor in a file of the tool. All else passes."""
     passing = dict(MY_FLAG="yes", SSH_AUTH_SOCK="/run/agent", KEYBOARD="us", TOKENIZERS_PARALLELISM="false")
@@ -663,8 +641,6 @@ def test_row_11_what_is_missing_is_named_where_it_matters(monkeypatch):
 
 
 # ---- 12 What goes in and comes out --------------------------------------------------------------
-
-
 def test_row_12_commands_arrive_unchanged():
     """As bash has them from a file: to a library, over MCP, on the stdin of the command line."""
     with Client(started=True) as client, made(default=10) as tool:
@@ -701,8 +677,6 @@ def test_row_12_bytes_come_out_as_valid_text():
 
 
 # ---- 13 What the host holds ---------------------------------------------------------------------
-
-
 def test_row_13_free_when_the_host_has_ended():
     """Pipes, a lock and a port of the host, though a job lives: `agent | tee log`, `$(agent)`."""
 
@@ -745,8 +719,6 @@ def test_row_13_a_pipeline_of_the_shell_goes_on(tmp_path):
 
 
 # ---- 14 Nothing grows ---------------------------------------------------------------------------
-
-
 def test_row_14_nothing_grows():
     """Descriptors, threads, processes and memory of a program and of what works for it, over calls and over tools."""
     with Host(GROWS) as host:
@@ -775,7 +747,6 @@ def test_row_14_one_folder_of_the_user(tmp_path):
 
 
 # ---- 15 Trees -----------------------------------------------------------------------------------
-
 KILLS = ["Job.kill", "kill {pid}", "kill -9 -{pid}"]
 
 
@@ -803,8 +774,6 @@ def test_row_15_one_kill_takes_all(tmp_path):
 
 
 # ---- 16 The model removes the tool's files ------------------------------------------------------
-
-
 def removal(ask, folder):
     """Long outputs and jobs, before and after all of the folder is removed."""
     full = r"\[full output: (.*)\]"
@@ -840,8 +809,6 @@ def test_row_16_files_are_made_anew(tmp_path):
 
 
 # ---- 17 Programs that fork, and loops of events -------------------------------------------------
-
-
 def test_row_17_a_child_is_no_end_of_its_parent():
     """Forked in the middle of calls: a child that exits, fails, closes or calls ends nothing of its parent's."""
     with Host(FORKS, "state", unique(), Path.cwd() / "go") as host:
@@ -903,8 +870,6 @@ def test_row_17_other_loops(loop):
 
 
 # ---- 18 Exceptions in the caller ----------------------------------------------------------------
-
-
 class Problem(Exception):
     pass
 
@@ -970,8 +935,6 @@ def test_row_18_a_broken_pipe():
 
 
 # ---- 19 How the program is packed ---------------------------------------------------------------
-
-
 def test_row_19_however_the_interpreter_runs():
     """Options, warnings as errors, no `sys.executable`, a frozen program."""
     side_by_side(lambda case: checks(**PACKED[case]), PACKED, workers=4)
@@ -1026,8 +989,6 @@ def test_row_19_however_the_file_is_kept(tmp_path):
 
 
 # ---- 20 A bare environment ----------------------------------------------------------------------
-
-
 def test_row_20_no_home_no_path_no_locale():
     """cron, systemd, desktop clients: library, command line and server with an empty environment, or a strange one."""
     bare = {name: value for name, value in os.environ.items() if name == "TMPDIR" or name.startswith("MARK_")}
@@ -1076,8 +1037,6 @@ def test_row_20_modules_of_a_cluster(tmp_path):
 
 
 # ---- 21 Containers ------------------------------------------------------------------------------
-
-
 @needs_root
 def test_row_21_places_in_a_container():
     """As process 1 of a container, below an init, below one that reaps nobody, and with a limit of processes."""
@@ -1147,8 +1106,6 @@ def test_row_21_a_host_that_confines_itself_later(way, tmp_path):
 
 
 # ---- 22 Nothing left to use ---------------------------------------------------------------------
-
-
 @needs_root
 def test_row_22_out_of_memory():
     """The OOM kill of a command is told as what it is; the next call works."""
@@ -1237,8 +1194,6 @@ def test_row_22_no_processes():
 
 
 # ---- 23 What cannot be killed -------------------------------------------------------------------
-
-
 @needs_root
 @needs("setpriv")
 def test_row_23_a_process_of_another_user():
@@ -1283,8 +1238,6 @@ def test_row_23_a_deaf_command_while_the_client_leaves():
 
 
 # ---- 24 Clients ---------------------------------------------------------------------------------
-
-
 def test_row_24_a_slow_client():
     """One that reads nothing while commands shout: no deadlock, no growth, and every call is answered."""
     with Client(started=True, timeouts={"default": 30}) as client:
@@ -1346,8 +1299,6 @@ def test_row_24_ctrl_c_of_a_terminal_client():
 
 
 # ---- 25 Programs that take processes elsewhere --------------------------------------------------
-
-
 def test_row_25_what_detaches_or_traces():
     """tmux, screen, expect, script, strace, gdb, a terminal of their own: they work, and at the timeout all is gone."""
 
@@ -1408,8 +1359,6 @@ def test_row_25_a_clock_that_jumps(tmp_path):
 
 
 # ---- 26 The supervisor is killed ----------------------------------------------------------------
-
-
 def test_row_26_the_status_is_unknown():
     """Never 0; what it left is killed; the next call works."""
     with made(default=20) as tool:

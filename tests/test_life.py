@@ -385,7 +385,6 @@ def test_the_picture_of_the_phases():
 
 
 # ---- Whom a stop asks, and by what -----------------------------------------------------------------------------------
-
 BOTH = ON_INT | ON_TERM
 PLAIN = process()
 BASH, TRAPPING = process(program="bash", caught=ON_INT), process(program="bash", caught=BOTH)
