@@ -104,8 +104,7 @@ def some_bytes(pieces, most):
 @draws(40)
 def test_req_bash_001_1_runs_as_bash_c(command):
     plain = plain_bash(command)
-    with BashTool() as tool:
-        ours = tool.run("exec 2>/dev/null\n" + command if "LINENO" not in command else command)
+    ours = BashTool().run("exec 2>/dev/null\n" + command if "LINENO" not in command else command)
     assert ours.stdout == bash_tool.render(bash_tool.decode(plain.stdout))
     expected = plain.returncode if plain.returncode >= 0 else 128 - plain.returncode
     syntax_error = plain.returncode == 2 and ours.exit_code != 0
@@ -195,8 +194,7 @@ def test_req_bash_001_3_keeps_both_ends():
 def test_req_bash_001_4_says_what_was_cut(size, byte, code):
     for count, shown in ((131073, "128.0KB"), (200000, "195.3KB"), (1048576, "1MB"), (1500000, "1.4MB")):
         assert size_in_words(count) == shown
-    with BashTool() as tool:
-        text = tool.run("%s; exit %d" % (filler(size, byte), code)).text
+    text = BashTool().run("%s; exit %d" % (filler(size, byte), code)).text
     got = size if byte == "x" or size > 131072 else 3 * size  # what replaces an invalid byte has three
     notice = "[output truncated in middle: got %s, max is 128KB]" % size_in_words(got)
     assert text.split("\n")[1 if code else 0] == notice if got > 131072 else "truncated" not in text
@@ -223,8 +221,7 @@ def test_req_bash_001_5_runs_in_the_fixed_directory(name, spelled, absolute):
 @clause("001.6", saboteur=("status_line", 'return ""', 'return "[ok]"'))
 @few(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=30), st.integers(0, 3))
 def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
-    with BashTool() as tool:
-        result = tool.run("printf %%s %s" % shlex.quote(text + "\n" * newlines))
+    result = BashTool().run("printf %%s %s" % shlex.quote(text + "\n" * newlines))
     output = text + "\n" * newlines
     assert (result.stdout, result.is_error, result.exit_code, result.notes) == (output, False, 0, ())
     assert result.text == output or not output.strip()
@@ -259,15 +256,14 @@ def test_req_bash_001_7_nothing_persists(name, changes):
         assert tool.run("echo ${%s-unset}" % name).text == "unset\n"
 
 
-# ---- 002 Timeouts --------------------------------------------------------------------------------------------------
 @clause("001.8", saboteur=("Output.open_pipes", "if self._plan.pipe_bytes:", "if False:"))
 @few(st.integers(65537, 2**20), st.sampled_from(sorted(PROFILES)))
 def test_req_bash_001_8_all_that_does_not_wait(size, name):
     writes = "import os; os.set_blocking(1, False); os.write(1, bytes(%d)); os._exit(0)"
-    with BashTool(profile=PROFILES[name]) as tool:
-        assert tool.run("%s -c '%s'" % (sys.executable, writes % size)).total_bytes == size
+    assert BashTool(profile=PROFILES[name]).run("%s -c '%s'" % (sys.executable, writes % size)).total_bytes == size
 
 
+# ---- 002 Timeouts --------------------------------------------------------------------------------------------------
 @clause("002.1", saboteur=("DEFAULT_TIMEOUT_S", "DEFAULT_TIMEOUT_S = 30", "DEFAULT_TIMEOUT_S = 31"))
 def test_req_bash_002_1_default_is_thirty_seconds():
     assert MODES.timeouts_s["default"] == 30
@@ -301,8 +297,7 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
     )
 )
 def test_req_bash_002_3_ends_the_group(starts):
-    with BashTool(profile=tiny()) as tool:
-        result = tool.run(lasting("\n".join(starts)) + "\necho $$; wait")
+    result = BashTool(profile=tiny()).run(lasting("\n".join(starts)) + "\necho $$; wait")
     group = int(result.stdout)
     assert result.status == "timed_out"
     assert not [pid for pid in processes() if alive(pid) and in_group(pid, group)]
@@ -318,8 +313,7 @@ def in_group(pid, group):
 @fewer(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
     trap = "trap 'echo cleaned; exit' TERM; " if cleans_up else ""
-    with BashTool(profile=tiny()) as tool:
-        result = tool.run(lasting("%sprintf %s; printf '\\n' >&2; sleep 600 & wait") % (trap, text))
+    result = BashTool(profile=tiny()).run(lasting("%sprintf %s; printf '\\n' >&2; sleep 600 & wait") % (trap, text))
     cleaned = "cleaned\n" if cleans_up else ""
     assert result.text == "[command timed out after 1s]\n%s\n%s\n%s" % (LONGER_MODES, text, cleaned)
 
@@ -327,8 +321,7 @@ def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
 @clause("002.5", saboteur=("TIMED_OUT", '"timed out after {limit}"', '"timed out"'))
 @pytest.mark.parametrize("limit", [0.05, 0.1, 0.25, 1])
 def test_req_bash_002_5_names_the_limit(limit):
-    with BashTool() as tool:
-        result = tool.run(lasting("sleep 600"), timeout_s=limit)
+    result = BashTool().run(lasting("sleep 600"), timeout_s=limit)
     assert result.text.split("\n")[0] == "[command timed out after %gs]" % limit
     assert [bash_tool.format_seconds(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
@@ -361,8 +354,7 @@ def test_req_bash_002_7_longer_modes_are_named(tmp_path):
         assert text.startswith("[command timed out after 0.3s]\n" + both)
     for profile in (JOBS, STREAMS, GUARDED):
         killed = dataclasses.replace(profile, timeouts_s={"default": 0.2}, on_timeout=bash_tool.OnTimeout.KILL)
-        with BashTool(profile=killed) as tool:
-            assert "mode=" not in tool.run(lasting("sleep 600")).text
+        assert "mode=" not in BashTool(profile=killed).run(lasting("sleep 600")).text
 
 
 @clause("002.8", saboteur=("Session._finish", "self._hints = []", "pass"))
@@ -394,8 +386,7 @@ def test_req_bash_002_9_int_comes_before_term(around, by_timeout):
     command = around % (shlex.quote(command) if around.startswith("bash") else command)
     command = "echo on; %s" % (command + "; echo $x" if around.startswith("x") else command)
     token = None if by_timeout else cancelled_when(folder + "/ready")
-    with BashTool(folder, profile=tiny(3 if by_timeout else 60, 5)) as tool:
-        result = tool.run(command, cancel=token)
+    result = BashTool(folder, profile=tiny(3 if by_timeout else 60, 5)).run(command, cancel=token)
     shown = "on\n" if around.startswith("x") else "on\n%s\n" % word  # the shell that would show $x has got TERM
     assert result.stdout == shown
     assert not Path(folder, "later").exists()
@@ -1098,8 +1089,7 @@ def test_req_bash_003_25_jobs_without_locks(number):
 # ---- 004 Isolation -------------------------------------------------------------------------------------------------
 @clause("004.1", saboteur=("Shell._spawn", "start_new_session=True", "start_new_session=False"))
 def test_req_bash_004_1_leads_a_session():
-    with BashTool() as tool:
-        shell, group, session = map(int, tool.run("set -- $(cut -d' ' -f1,5,6 /proc/$$/stat); echo $*").text.split())
+    shell, group, session = map(int, BashTool().run("set -- $(cut -d' ' -f1,5,6 /proc/$$/stat); echo $*").text.split())
     assert shell == group == session != os.getsid(0)
 
 
@@ -1262,8 +1252,7 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
 def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
     def run(known):
         folder = Path(tempfile.mkdtemp())
-        with BashTool(folder) as tool:
-            result = tool.run(known.text)
+        result = BashTool(folder).run(known.text)
         assert (result.status, result.exit_code, result.signal) == ("exited", known.code, known.signal)
         pids = [number_in(folder / file) for file in known.leaves]
         for pid in pids:  # without these only what holds the output is noticed, and nothing named: SPEC.md, Fallbacks
@@ -1481,8 +1470,7 @@ def test_req_bash_004_13_no_later_line_runs(line, around, by_timeout):
     (folder / "s.sh").chmod(0o755)
     (folder / "Makefile").write_text("all:\n\t-./s.sh\n\ttouch later\n")
     token = None if by_timeout else cancelled_when(str(folder / "begun"))
-    with BashTool(folder, profile=tiny(2 if by_timeout else 60, 5)) as tool:
-        result = tool.run(around, cancel=token)
+    result = BashTool(folder, profile=tiny(2 if by_timeout else 60, 5)).run(around, cancel=token)
     assert result.status == ("timed_out" if by_timeout else "cancelled")
     assert (folder / "begun").exists() and not (folder / "later").exists()
 
@@ -1941,8 +1929,7 @@ def test_req_bash_006_14_what_there_is(modes, hidden):
 @given(st.integers(1, 255), st.booleans())
 @draws(20)
 def test_req_bash_007_1_states_the_code(code, prints):
-    with BashTool() as tool:
-        result = tool.run("%s(exit %d)" % ("echo x; " if prints else "", code))
+    result = BashTool().run("%s(exit %d)" % ("echo x; " if prints else "", code))
     name = bash_tool.SIGNAL_NAMES.get(code - 128)
     line = result.text.split("\n")[0]
     assert (result.exit_code, result.is_error, result.status, result.signal) == (code, True, "exited", None)
@@ -2169,15 +2156,13 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
     @example([b"\xf0", b"\x9f", b"\x98", b"\x80", b"\xc3", b"\xa9"], True)
     def in_a_command(pieces, pauses):
         writes = ["printf '%s'" % "".join("\\%03o" % byte for byte in piece) for piece in pieces]
-        with BashTool() as tool:
-            result = tool.run(("; sleep 0.02; " if pauses else "; ").join([":", *writes]))
+        result = BashTool().run(("; sleep 0.02; " if pauses else "; ").join([":", *writes]))
         assert result.stdout == b"".join(pieces).decode("utf-8", "replace")
 
     in_a_command()
     text = "é€😀" * 30000
     Path("text").write_text(text, encoding="utf-8")
-    with BashTool() as tool:
-        result = tool.run("cat text")
+    result = BashTool().run("cat text")
     assert set(result.stdout) <= set(text + "\n[snip]")
     data, profile = text.encode(), dataclasses.replace(MODES, max_output_bytes=1000, snip_size=500)
     for head in range(1, 40):  # wherever the gap between what is kept begins and ends
@@ -2547,8 +2532,7 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     @example(Known(":"), 4096)
     @example(Known(":"), 65536)
     def whatever_holds_the_output(known, size):
-        with BashTool(profile=hasty) as tool:
-            held = tool.run("exec 3>&1; %s & %s\n%s" % (NAP, filler(size), known.text))
+        held = BashTool(profile=hasty).run("exec 3>&1; %s & %s\n%s" % (NAP, filler(size), known.text))
         assert (held.stdout, held.exit_code) == ("x" * size + known.merged, known.code)
 
     whatever_holds_the_output()
@@ -2634,8 +2618,7 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
     sought = word[:-1] + "[" + word[-1] + "]"
     command = "grep -l '%s' /proc/[0-9]*/cmdline 2>/dev/null; echo none else; : '%s'" % (sought, word)
     command += "\n: '%s'" % (size * "x")
-    with BashTool(profile=profile, shell=shell) as tool:
-        assert tool.run(command, stdin=stdin).stdout.rstrip("\n") == "none else"
+    assert BashTool(profile=profile, shell=shell).run(command, stdin=stdin).stdout.rstrip("\n") == "none else"
 
 
 @clause("012.2", saboteur=("Shell._make_text", "._plan.text", "._plan.text[:131071]"))
@@ -2652,8 +2635,7 @@ def test_req_bash_012_2_any_length(size, filler):
 @clause("012.3", saboteur=("parse_command", '"\\0" in command', "False"))
 @given(st.text(max_size=20), st.sampled_from(["\0", "\ud800", "\udfff"]), st.text(max_size=20))
 def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
-    with BashTool() as tool:
-        result = tool.call({"command": "touch made; " + before + bad + after})
+    result = BashTool().call({"command": "touch made; " + before + bad + after})
     assert (result.status, result.error) == ("rejected", "invalid_arguments") and '"command"' in result.text
     assert ("NUL character" in result.text) or ("lone surrogate (U+" in result.text)
     assert not Path("made").exists()
@@ -3224,8 +3206,7 @@ def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     def with_a_token_that_is_cancelled():
         before, cancel = descriptors(), Cancel()
         cancel.cancel()
-        with BashTool() as tool:
-            result = tool.run("touch made", cancel=cancel)
+        result = BashTool().run("touch made", cancel=cancel)
         assert (result.status, result.text) == ("cancelled", "[command cancelled]\n")
         assert len(descriptors()) == len(before)  # not even a fork server was asked for anything
 
@@ -3326,8 +3307,7 @@ def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
         pieces.append(text)
         time.sleep(pause_s)
 
-    with BashTool() as tool:
-        result = tool.run(filler(megabytes * 1048576), on_output=slow)
+    result = BashTool().run(filler(megabytes * 1048576), on_output=slow)
     skipped, kept = skipped_in("".join(pieces)), "".join(pieces).count("x")
     assert result.exit_code == 0 and max(map(len, pieces)) < 600000
     assert abs(skipped + kept - megabytes * 1048576) < 0.02 * megabytes * 1048576 and skipped > 0
@@ -3375,8 +3355,7 @@ def test_req_bash_017_4_json(known):
     line = cli("--json", known.text).stdout.decode("utf-8")
     assert line.count("\n") == 1 and line.endswith("\n")
     fields = json.loads(line)
-    with BashTool() as tool:
-        same = tool.run(known.text).to_dict()
+    same = BashTool().run(known.text).to_dict()
     assert set(fields) == {f.name for f in dataclasses.fields(bash_tool.Result) if f.repr}
     assert {**fields, "duration_s": 0} == {**same, "duration_s": 0}
     assert (fields["exit_code"], fields["signal"]) == (known.code, known.signal)
@@ -3632,8 +3611,7 @@ def test_req_bash_017_17_a_terminal_gets_text_and_colours(pieces, cuts):
 )
 @example(["rm -rf"], "echo; rm -rf /")
 def test_req_bash_018_1_denied_substrings(deny, command):
-    with BashTool(deny=deny, confirm=lambda _: False) as tool:
-        result = tool.call({"command": command})
+    result = BashTool(deny=deny, confirm=lambda _: False).call({"command": command})
     denied = [pattern for pattern in deny if pattern in command]
     if result.error != "invalid_arguments":
         assert result.error == ("denied" if denied else "not_confirmed") and result.status == "rejected"
@@ -4021,8 +3999,7 @@ def test_req_bash_021_4_a_notice_and_a_file():
     def whatever_is_cut(stream, count, width):
         (number, name), line = stream, "x" * width
         size = count * (width + 1)
-        with BashTool(profile=JOBS) as tool:
-            result = tool.run("yes %s | head -n %d >&%d" % (line, count, number))
+        result = BashTool(profile=JOBS).run("yes %s | head -n %d >&%d" % (line, count, number))
         notice = re.search(r"^\[%s: Showing last (\d+) of %d lines\.(.*)\]$" % (name, count), result.text, re.MULTILINE)
         if count > 2000 or size > 51201:  # the newline at the end of all is no byte of a line
             assert 51200 // (width + 1) <= int(notice[1]) <= 51201 // (width + 1) or int(notice[1]) == 2000 < count
@@ -4347,8 +4324,7 @@ def test_req_bash_023_4_details(case):
 )
 def test_req_bash_024_1_streams_apart(known):
     for profile in (JOBS, STREAMS, GUARDED):
-        with BashTool(profile=profile) as tool:
-            result = tool.run(known.text)
+        result = BashTool(profile=profile).run(known.text)
         cut = 1 if profile is JOBS else 0  # a section loses one newline at its end
         streams = [text[:-1] if cut and text.endswith("\n") else text for text in (known.stdout, known.stderr)]
         assert [result.stdout, result.stderr] == streams and result.exit_code == known.code
@@ -5408,8 +5384,7 @@ def test_req_bash_026_13_profiles_are_copied(profile, given_limits, more):
                 act()
         with pytest.raises(TypeError, match="cannot be changed"):
             mapping["default"] = 1
-    with BashTool(profile=copies[3]) as tool:
-        assert tool.run("seq 2; exit 3").text == BashTool(profile=row).run("seq 2; exit 3").text
+    assert BashTool(profile=copies[3]).run("seq 2; exit 3").text == BashTool(profile=row).run("seq 2; exit 3").text
 
 
 @clause("026.14", saboteur=("Live.__copy__", "return self", "return object.__new__(type(self))"))

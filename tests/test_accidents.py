@@ -855,8 +855,7 @@ def test_row_17_a_task_that_is_cancelled():
             await asyncio.sleep(0.01)
         return running(number), (await kept).text
 
-    with made(default=20) as tool:
-        assert asyncio.run(program(tool, unique())) == ([], "kept\n")
+    assert asyncio.run(program(made(default=20), unique())) == ([], "kept\n")
 
 
 @pytest.mark.parametrize("loop", LOOPS)

@@ -158,8 +158,7 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     monkeypatch.setattr(bash_tool, "UNKILLABLE_S", 0.1)  # of the host: its supervisors have their own
     monkeypatch.setattr(bash_tool, "HOST_SLACK_S", 0.1)
     profile = dataclasses.replace(MODES, timeouts_s={"default": 1.0}, grace_s=0.1, drain_idle_s=4.0, drain_total_s=4.0)
-    with BashTool(profile=profile) as tool:
-        result = tool.run("sleep 2.5 & echo hi; exit 3")
+    result = BashTool(profile=profile).run("sleep 2.5 & echo hi; exit 3")
     assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
 
 

@@ -231,5 +231,4 @@ def test_a_second_cancel_ends_what_swallows_int():
 
 def test_a_plain_sleep_ends_at_once():
     """The steps cost what ends at TERM nothing."""
-    with BashTool(".", profile=tiny(default=0.3, grace=60)) as tool:
-        assert tool.run(lasting("sleep 600; :")).duration_s < 5
+    assert BashTool(".", profile=tiny(default=0.3, grace=60)).run(lasting("sleep 600; :")).duration_s < 5
