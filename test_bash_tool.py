@@ -44,32 +44,19 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from tests.known_commands import ESCAPE_SEQUENCES, Known, NAP, SNIPPETS, WAYS_OF_LEAVING, WAYS_OF_TERM, at_once, endless
+from tests.known_commands import ESCAPE_SEQUENCES, NAP, SNIPPETS, WAYS_OF_LEAVING, WAYS_OF_TERM, Known, at_once, endless
 from tests.known_commands import endless_in_each_way, failures, filler, folders, known_commands, leaving, names
 from tests.known_commands import sizes_about, until, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
 from tests.processes import of_proc, parent_of, processes, running
 from tests.spec import LONGER_MODES, fenced, size_in_words, verdicts
-from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
-from tests.support import SOURCE, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
-from tests.support import cancelled_after, cancelled_when, children, clause, cli, compiled_script, descriptors, draws
-from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, forked_program, in_bytes
-from tests.support import in_fork, in_host
-from tests.support import (
-    in_profile,
-    keeping,
-    lasting,
-    lives_in,
-    long_look,
-    needs_proc,
-    no_leak,
-    notes_in,
-    nowhere_to_write,
-    plain_bash,
-    ran,
-)
-from tests.support import record_beside, request, sections, side_by_side, stop_in, supervisor_of, tasks, tiny, told_in
-from tests.support import slack_s, unique, unshared, until_lasting, variant_module, warm_up
+from tests.support import GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY, SOURCE, STREAMS, THOROUGH
+from tests.support import TOOL, WITHOUT, BashTool, Cancel, Client, Struck, background, bash_tool, birth, cancelled_after
+from tests.support import cancelled_when, children, clause, cli, compiled_script, descriptors, draws, dying_host, few
+from tests.support import fewer, fewest, first_of, forked, forked_host, forked_program, in_bytes, in_fork, in_host
+from tests.support import in_profile, keeping, lasting, lives_in, long_look, no_leak, notes_in, nowhere_to_write
+from tests.support import plain_bash, ran, record_beside, request, sections, side_by_side, slack_s, stop_in
+from tests.support import supervisor_of, tasks, tiny, told_in, unique, unshared, until_lasting, variant_module, warm_up
 from tests.support import nothing_is_left  # noqa: F401
 
 
@@ -407,7 +394,6 @@ def test_req_bash_002_10_a_filter_gets_the_end_of_its_input(filters):
 
 # ---- 003 Jobs ------------------------------------------------------------------------------------------------------
 @clause("003.1", saboteur=("JOB_REMINDER", "kill -9 -", "kill -9 "))
-@needs_proc
 def test_req_bash_003_1_answers_at_once():
     assert bash_tool.LOOK_S == 0.3
     times = []
@@ -469,7 +455,6 @@ def test_req_bash_003_3_an_early_failure_is_one(command):
 
 
 @clause("003.4", saboteur=("ForkServer._supervise", "os.setsid()", "pass"))
-@needs_proc
 def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
     with BashTool() as tool:
         ignored = "echo $((0x$(sed -n 's/SigIgn:.//p' /proc/self/status) & 0x7fffffff)); "
@@ -500,7 +485,6 @@ def test_req_bash_003_5_completed(commands):
 
 
 @clause("003.6", saboteur=("describe_end", "code - 128", "code"))
-@needs_proc
 @fewest(st.lists(known_commands(codes=failures, pause_s=0.5), min_size=3, max_size=8))
 @example(
     [Known("sleep 1; exit 7", code=7, seconds=1), Known("sleep 1; kill -9 $$", code=137, signal="SIGKILL", seconds=1)]
@@ -521,7 +505,6 @@ def test_req_bash_003_6_failed(commands):
     "003.7",
     saboteur=("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES"),
 )
-@needs_proc
 @pytest.mark.parametrize(
     "command",
     [
@@ -557,7 +540,6 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
 @clause(
     "003.8", saboteur=("_lost", '"lost", error="lost", reason=JOB_LOST, kept=False, raw=()', '"exited", exit_code=0')
 )
-@needs_proc
 def test_req_bash_003_8_lost_is_lost():
     command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; echo up; sleep 600")
 
@@ -589,7 +571,6 @@ READERS = {
 
 
 @clause("003.9", saboteur=("Output.append_note", "self._fd, note", "self._fd, 2 * note"))
-@needs_proc
 @fewest(
     st.lists(st.tuples(known_commands(pause_s=0.5), st.floats(0.0, 0.8)), min_size=3, max_size=6),
     st.lists(st.tuples(st.sampled_from(list(READERS)), st.floats(0.0, 0.8)), min_size=2, max_size=6),
@@ -629,7 +610,6 @@ def test_req_bash_003_9_exactly_one_note(commands, killed_readers, readers):
 
 
 @clause("003.10", saboteur=("Command.note_end", 'how + ("; still running: " + still if still else "")', "how"))
-@needs_proc
 def test_req_bash_003_10_a_daemon_is_named():
     limits_s = dict(MODES.timeouts_s, background=3.5)
     with BashTool(profile=dataclasses.replace(MODES, timeouts_s=limits_s, grace_s=0.3)) as tool:
@@ -648,7 +628,6 @@ def test_req_bash_003_10_a_daemon_is_named():
 
 
 @clause("003.11", saboteur=("JobTable.all", "paths |= own_outputs(self._terms.folder, profile.file_prefix)", "pass"))
-@needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     program = """
         for n in sys.argv[1:]:
@@ -718,7 +697,6 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
 
 
 @clause("003.13", saboteur=("Job.kill", "self._end(Cancel())", "bool(self._end)"))
-@needs_proc
 def test_req_bash_003_13_kill_means_gone():
     with BashTool(profile=tiny(grace=1.0)) as tool:
         loop = "while :; do sleep 0.1; done"
@@ -754,7 +732,6 @@ def test_req_bash_003_13_kill_means_gone():
 
 
 @clause("003.14", saboteur=("Job._end", "self._supervisor_lives()", "True"))
-@needs_proc
 def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
     for name in ("UNKILLABLE_S", "HOST_SLACK_S"):  # for which a kill waits in vain
         monkeypatch.setattr(bash_tool, name, 0.2)
@@ -790,7 +767,6 @@ def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
 
 
 @clause("003.15", saboteur=("Command.report", "self.leftovers", "_kill_below()\nself.leftovers"))
-@needs_proc
 @fewest(leaving())
 @example(Known("setsid %s >/dev/null 2>&1 & echo $! > left-0; echo now" % NAP, merged="now\n", leaves=("left-0",)))
 def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
@@ -840,7 +816,6 @@ def test_req_bash_003_16_a_bound_on_jobs():
 
 
 @clause("003.17", saboteur=("Command.answer_as_job", "with suppress(SpawnError): self", "self"))
-@needs_proc
 def test_req_bash_003_17_a_timeout_that_keeps():
     keeping = dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)
 
@@ -960,7 +935,6 @@ def test_req_bash_003_20_files_that_fail(fault):
 
 
 @clause("003.21", saboteur=("Life._watch", "self.known_as_job and code < 0", "False"))
-@needs_proc
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
 def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
     for name in ("server", "quiet", "go"):
@@ -983,7 +957,6 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 
 
 @clause("003.22", saboteur=("job_lines", "or is_left", "or not outcome.exit_code"))
-@needs_proc
 @few(st.sampled_from(["", "done\n", "no newline"]), st.sampled_from(["", "sleep 600 & ", "(setsid sleep 600 &); "]))
 def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
     with BashTool() as tool, long_look():
@@ -997,7 +970,6 @@ def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
 
 
 @clause("003.23", saboteur=("Job.read", 're.sub(_NOTE, b"", data[at:], count=1)', "data[at:]"))
-@needs_proc
 @few(
     st.sampled_from([b"", b"out\n", b"no newline", b"\n\n[background process completed]\n", b"half \xe2\x82"]),
     st.sampled_from(["", "sleep 0.5; "]),
@@ -1189,7 +1161,6 @@ ESCAPES = [
 
 
 @clause("004.4", saboteur=("Command.kill", "_kill_below()", "pass"))
-@needs_proc
 @fewest(st.permutations(list(enumerate(ESCAPES))), st.integers(0, 2), st.booleans(), st.booleans())
 @example(list(enumerate(ESCAPES)), 0, True, True)
 def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_timeout):
@@ -1233,7 +1204,6 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
 
 
 @clause("004.6", saboteur=("Life._end", "self.seen.childless or", ""))
-@needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
     with BashTool(profile=tiny(default=0.3, grace=60)) as tool:
         for command in (
@@ -1461,7 +1431,6 @@ AROUND = (
 
 
 @clause("004.13", saboteur=("ends_at_interrupt", "or seen.program in SHELLS", ""))
-@needs_proc
 @fewer(st.sampled_from(LINES), st.sampled_from(AROUND), st.booleans())
 @example(LINES[1], AROUND[0], True)
 def test_req_bash_004_13_no_later_line_runs(line, around, by_timeout):
@@ -1990,7 +1959,6 @@ def test_req_bash_007_4_system_errors(tmp_path):
     "007.5",
     saboteur=("Exchange._try_supervisors", 'failed("status_unknown", SUPERVISOR_KILLED)', 'Outcome("exited", 0)'),
 )
-@needs_proc
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_req_bash_007_5_a_lost_status_is_unknown(profile):
     with BashTool(profile=PROFILES[profile]) as tool:
@@ -2481,7 +2449,6 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
 
 
 @clause("011.2", saboteur=("leftover_notes", "named=named,", 'named="processes",'))
-@needs_proc
 @few(st.integers(0, 3), st.integers(1, 3))
 def test_req_bash_011_2_names_the_leftover(code, count):
     with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
@@ -2544,7 +2511,6 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
 
 
 @clause("011.5", saboteur=("Shell.can_kill", "map(has_inner_number, descendants())", "()"))
-@needs_proc
 @fewer(st.integers(0, 3), st.sampled_from(["default", "background"]))
 def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
     own = [*unshared("--pid")[:1], "--pid", "sh", "-c", lasting("sleep 601 >/dev/null 2>&1 & ") + '"$@"; exit $?', "sh"]
@@ -2562,7 +2528,6 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
 
 
 @clause("011.6", saboteur=("Command.describe", "(self.leftovers)", "(self.leftovers)[:LEFTOVERS_NAMED]"))
-@needs_proc
 @fewer(st.integers(0, 8), st.sampled_from(["default", "background"]))
 @example(8, "default")
 @example(8, "background")
@@ -2579,7 +2544,6 @@ def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
 
 
 @clause("011.7", saboteur=("list_processes", "if line:", "if True:"))
-@needs_proc
 def test_req_bash_011_7_what_is_ending_is_not_named():
     tool = BashTool(profile=tiny(default=20, drain_idle_s=0.1))
 
@@ -2642,7 +2606,6 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
     result.text.encode("utf-8")
 
 
-@needs_proc
 @pytest.mark.parametrize("face", ["server", "command line", "library"])
 @clause("012.4", saboteur=("_use", "take_own_name()", "pass"))
 def test_req_bash_012_4_names_of_its_own(face):
@@ -3536,7 +3499,6 @@ def test_req_bash_017_13_a_log(commands):
 
 
 @clause("017.14", saboteur=("_use", "job.kill()", "True"))
-@needs_proc
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["row", "json"])
 def test_req_bash_017_14_kill(form):
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
@@ -3775,7 +3737,6 @@ DYING_HOST = lasting("""
 
 
 @clause("020.1", saboteur=("Life.act", "self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)", "pass"))
-@needs_proc
 @fewest(st.lists(endless(), min_size=5, max_size=5), st.permutations(["KILL", "TERM", "exit", "segfault", "forked"]))
 def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
     def dies(case):
@@ -3799,7 +3760,6 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
 
 
 @clause("020.2", saboteur=("Life._report", "self._plan.ephemeral", "self.attached"))
-@needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
     in_host("""
         tool = BashTool()
@@ -3828,7 +3788,6 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
 
 
 @clause("020.4", saboteur=("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"))
-@needs_proc
 @pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
     program = """
@@ -4033,7 +3992,6 @@ def test_req_bash_021_5_sections(out, err, code):
 
 
 @clause("021.6", saboteur=("PARTIAL_LINES", "(500, 100)", "(100, 500)"))
-@needs_proc
 @fewest(st.lists(st.tuples(sizes_about(500), sizes_about(100)), min_size=2, max_size=5))
 def test_req_bash_021_6_goes_to_the_background(outputs):
     assert JOBS.timeouts_s == {"default": 120.0}
@@ -4062,7 +4020,6 @@ written_lines = st.tuples(st.sampled_from([1, 2]), st.sampled_from(["line", "Ã©â
 
 
 @clause("021.7", saboteur=("Job._new_output", "offset + stream.total_bytes", "offset"))
-@needs_proc
 @fewest(st.lists(written_lines, max_size=12), st.lists(written_lines, min_size=1, max_size=12))
 def test_req_bash_021_7_only_what_is_new(before, after):
     def writes(lines, pause):
@@ -4093,7 +4050,6 @@ def test_req_bash_021_7_only_what_is_new(before, after):
 
 
 @clause("021.8", saboteur=("Job._tell", "fit_streams(self._outcome, profile)", "self._outcome"))
-@needs_proc
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
         with BashTool(profile=keeping(0.5)) as tool:
@@ -4131,7 +4087,6 @@ def test_req_bash_021_8_the_last_answer():
 
 
 @clause("021.9", saboteur=("JobTable.get", 'name_jobs(running[-MAX_JOBS:]) or "none"', '"none"'))
-@needs_proc
 def test_req_bash_021_9_a_number_that_is_no_jobs():
     with BashTool(profile=keeping(0.5)) as tool:
         stranger = subprocess.Popen(lasting("sleep 600").split())
@@ -4907,7 +4862,6 @@ def test_req_bash_025_13_batches(messages):
 
 
 @clause("025.14", saboteur=("Server._read", "del self._line[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]", "pass"))
-@needs_proc
 def test_req_bash_025_14_endless_lines():
     most = bash_tool.MAX_MESSAGE_BYTES
     assert most == 16 * 1024 * 1024 and bash_tool.MESSAGE_END_BYTES == 4096
@@ -4948,7 +4902,6 @@ def test_req_bash_025_15_a_client_that_stops_reading():
 
 
 @clause("025.16", saboteur=("_start_python", "stdout=subprocess.DEVNULL", "stdout=None"))
-@needs_proc
 def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
     with Client() as client:
         wire = {os.readlink("/proc/%d/fd/%d" % (client.process.pid, fd)) for fd in (0, 1)}
@@ -5442,7 +5395,6 @@ def test_req_bash_026_16_types():
 
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
 @clause("027.1", saboteur=("JobTable.take_end_notes", "in taken if", "in taken[:1] if"))
-@needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_1_the_next_answer_tells(name):
     cases = [
@@ -5478,7 +5430,6 @@ def test_req_bash_027_1_the_next_answer_tells(name):
 
 
 @clause("027.2", saboteur=("JobTable.take_end_notes", "taken if job is not told", "taken"))
-@needs_proc
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
         for verb in ("check_pid", "kill_pid"):
@@ -5495,7 +5446,6 @@ def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
 
 @clause("027.3", saboteur=("Job._monitor", "on_end is not None", "False"))
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@needs_proc
 def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
     seen = []
 
@@ -5524,7 +5474,6 @@ def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
 
 
 @clause("027.4", saboteur=("BashTool.wait", "min(1, len(waited)) if any else len", "len"))
-@needs_proc
 def test_req_bash_027_4_waiting_for_jobs():
     with BashTool(state_dir="state") as tool:
         with ThreadPoolExecutor(3) as pool:
@@ -5573,7 +5522,6 @@ def test_req_bash_027_4_waiting_for_jobs():
 
 
 @clause("027.5", saboteur=("Job.wait", 'lines.pop() if data or not ended else b""', 'b""'))
-@needs_proc
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
         command = "echo first; printf 'half '; %s; echo line; " % until("later")
@@ -5611,7 +5559,6 @@ def test_req_bash_027_5_waiting_for_a_line():
 
 
 @clause("027.6", saboteur=("Server._next_message", "call.id]", "call.id]\nself._tool._session._finish(answer)"))
-@needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
     # A job ends while a call runs that is then withdrawn.
@@ -5979,7 +5926,6 @@ def test_req_bash_028_15_says_what_was_not_kept(ends):
 
 # ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
 @clause("029.1", saboteur=("Exchange._ends_with_line", "self._plan.ephemeral", "False"))
-@needs_proc
 def test_req_bash_029_1_closing_leaves_nothing():
     def opened():
         return BashTool(profile=tiny(default=20), ephemeral=True, max_jobs=99)
@@ -6017,7 +5963,6 @@ def test_req_bash_029_1_closing_leaves_nothing():
 
 
 @clause("029.2", saboteur=("Life._watch", "plan.ephemeral", "False"))
-@needs_proc
 @fewest(leaving())
 def test_req_bash_029_2_a_killed_host_leaves_nothing(known):
     program = """
@@ -6034,7 +5979,6 @@ def test_req_bash_029_2_a_killed_host_leaves_nothing(known):
 
 
 @clause("029.3", saboteur=("Session._run", "exchange.release()", "pass"))
-@needs_proc
 def test_req_bash_029_3_a_long_conversation():
     with BashTool(ephemeral=True) as tool:
         stays = [tool.run(lasting("sleep 600 >/dev/null &")).leftovers[0]]

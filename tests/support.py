@@ -44,6 +44,10 @@ SABOTEURS_OF_FAULTS = {}  # of what no single clause says: the injected faults
 # Those that make their property wait for hours; 024.3 computes for hours.
 HANGS = {"004.6", "011.1", "015.3", "015.5", "024.3", "t06", "t52"}
 TESTS = {}  # of each of them the module and the name of its test
+# The clauses of which SPEC.md, section 6, takes something away where a command is its process group: not asked there.
+BY_THE_TREE = """003.1 003.4 003.6 003.7 003.8 003.9 003.10 003.11 003.13 003.14 003.15 003.17 003.21 003.22 003.23 004.4 004.6
+004.13 007.5 011.2 011.5 011.6 011.7 012.4 017.14 020.1 020.2 020.4 021.6 021.7 021.8 021.9 025.14 025.16 027.1 027.2 027.3
+027.4 027.5 027.6 029.1 029.2 029.3""".split()
 
 
 def _register(table, number, saboteur, test):
@@ -60,7 +64,7 @@ def clause(number, saboteur=None):
         inner = getattr(getattr(test, "hypothesis", test), "inner_test", test)
         if number in CLAUSES and inner.__doc__ is None:  # a number that SPEC.md lacks is found by test_spec_ties
             inner.__doc__ = test.__doc__ = CLAUSES[number][0]
-        return test
+        return needs_proc(test) if number in BY_THE_TREE else test
 
     return decorate
 
@@ -150,7 +154,8 @@ def written(source, prefix, folder=None):
 
 # What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks". The note that each stop has
 # there would stand in most texts: test_row_21_a_kernel_that_refuses_a_subreaper asks for it.
-NO_NOTE = ("Command.end_output", "names or not SEES_TREE", "names")
+TOLD = "append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)"
+NO_NOTE = ("Command.end_output", TOLD, "extend([NOTE_SURVIVED.format(named=names)] * bool(names))")
 ABSENT_FEATURES = {
     "proc": [("PROC", "PROC = _own_proc()", "PROC: str | None = None"), NO_NOTE],
     "subreaper": [("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"), NO_NOTE],

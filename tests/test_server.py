@@ -16,10 +16,9 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from tests.processes import CHANGED, alive, eventually, number_in
-from tests.support import nowhere_to_write
-from tests.support import BashTool, Client, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, compiled_script
-from tests.support import fault, forked_program, in_host, keeping, lasting, lives_in, needs_proc, record_beside, request
-from tests.support import stop_in, supervisor_of, tiny, variant_module, with_supervisors_that
+from tests.support import THOROUGH, TOOL, WITHOUT, BashTool, Client, background, bash_tool, birth, compiled_script
+from tests.support import fault, forked_program, in_host, keeping, lasting, lives_in, needs_proc, nowhere_to_write
+from tests.support import record_beside, request, stop_in, supervisor_of, tiny, variant_module, with_supervisors_that
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -20,11 +20,10 @@ import pytest
 
 import test_bash_tool
 from tests.conformance.panel import BROKEN
-from tests.spec import CLAUSES, Conversation, EXAMPLES, HERE, LEVELS_OF, REFERENCE, SPEC, TAG, UPON
-from tests.spec import dumped_examples, fenced, holds_clause, offers_example, rows_of, spec_for, steps_of
-from tests.spec import without_jobs
-from tests.support import BashTool, Cancel, Client, MODES, PROFILES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
-from tests.support import changed, compiled_script, long_look, needs_proc, one_or_more, ran, recipes, sabotaged
+from tests.spec import CLAUSES, EXAMPLES, HERE, LEVELS_OF, REFERENCE, SPEC, TAG, UPON, Conversation, dumped_examples
+from tests.spec import fenced, holds_clause, offers_example, rows_of, spec_for, steps_of, without_jobs
+from tests.support import MODES, PROFILES, SABOTEURS, SOURCE, TOOL, BashTool, Cancel, Client, bash_tool, changed, cli
+from tests.support import compiled_script, long_look, needs_proc, one_or_more, ran, recipes, sabotaged
 from tests.support import saboteurs_at_tests, slack_s
 from tests.tools.contents import contents, with_contents
 
