@@ -44,8 +44,8 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from tests.known_commands import ESCAPE_SEQUENCES, NAP, SNIPPETS, WAYS_OF_LEAVING, WAYS_OF_TERM, Known, at_once, endless
-from tests.known_commands import endless_in_each_way, failures, filler, folders, known_commands, leaving, names
+from tests.known_commands import ESCAPE_SEQUENCES, NAP, SNIPPETS, WAYS_OF_LEAVING, WAYS_OF_TERM, Known, any_of, at_once
+from tests.known_commands import endless, endless_in_each_way, failures, filler, folders, known_commands, leaving, names
 from tests.known_commands import sizes_about, until, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
 from tests.processes import of_proc, parent_of, processes, running
@@ -78,14 +78,14 @@ printable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=
 
 def some_bytes(pieces, most):
     """Bytes in these pieces, of which a lone surrogate stands for one that is not UTF-8."""
-    drawn = st.lists(st.sampled_from(pieces), max_size=most)
+    drawn = st.lists(any_of(*pieces), max_size=most)
     return drawn.map(lambda parts: "".join(parts).encode("utf-8", "surrogateescape"))
 
 
 # ---- 001 Command execution -----------------------------------------------------------------------------------------
 @clause("001.1", saboteur=("_EVALUATE", '-- "$BASH_EXECUTION_STRING\\"', "-- $BASH_EXECUTION_STRING"))
 @given(
-    st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff"))
+    any_of(*SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff"))
     | printable.map(lambda text: "printf %%s %s; exit %d" % (shlex.quote(text), len(text)))
 )
 @draws(40)
@@ -143,12 +143,12 @@ def test_req_bash_001_3_keeps_both_ends():
 
     @given(
         st.one_of(
-            st.text(st.sampled_from("aé€😀\n\t"), max_size=120).map(str.encode),
+            st.text(any_of(*"aé€😀\n\t"), max_size=120).map(str.encode),
             st.integers(50, 80).map(lambda n: b"\xff" * n),
             st.integers(60, 70).map(lambda n: b"x" * n),
         ),
-        st.sampled_from([64, 65]),
-        st.sampled_from([1, 8, 30, 32]),
+        any_of(64, 65),
+        any_of(1, 8, 30, 32),
     )
     @example(b"x" * 64, 64, 8)
     @example(b"x" * 65, 64, 8)
@@ -173,7 +173,7 @@ def test_req_bash_001_3_keeps_both_ends():
 
 
 @clause("001.4", saboteur=("format_brackets", "in cut:", "in ():"))
-@few(sizes_about(131072, 2_000_000), st.sampled_from(["x", "\\377", "\\303"]), st.just(0) | failures)
+@few(sizes_about(131072, 2_000_000), any_of("x", "\\377", "\\303"), st.just(0) | failures)
 @example(131073, "x", 1)
 @example(1048576, "x", 1)
 @example(131072, "x", 0)
@@ -191,7 +191,7 @@ def test_req_bash_001_4_says_what_was_cut(size, byte, code):
 
 
 @clause("001.5", saboteur=("Shell._spawn", "cwd=cwd", 'cwd=b"/"'))
-@few(folders, st.sampled_from(["%s", "./%s", "%s/", "%s/.", "missing/../%s"]), st.booleans())
+@few(folders, any_of("%s", "./%s", "%s/", "%s/.", "missing/../%s"), st.booleans())
 @example("a b", "%s", True)
 @example("a b", "%s", False)
 def test_req_bash_001_5_runs_in_the_fixed_directory(name, spelled, absolute):
@@ -230,7 +230,7 @@ STATE = (
 @clause(
     "001.7", saboteur=("_EVALUATE", "builtin eval", "trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; builtin eval")
 )
-@few(st.just("x") | names, st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6))
+@few(st.just("x") | names, st.lists(any_of(*CHANGES), min_size=1, max_size=6))
 @example("x", ["{}=1", "export y=2", "cd /", "{}() {{ :; }}", "set -e", "alias ls=false", "umask 0", "ulimit -n 9"])
 def test_req_bash_001_7_nothing_persists(name, changes):
     folder = tempfile.mkdtemp()
@@ -244,7 +244,7 @@ def test_req_bash_001_7_nothing_persists(name, changes):
 
 
 @clause("001.8", saboteur=("Output.open_pipes", "if self._plan.pipe_bytes:", "if False:"))
-@few(st.integers(65537, 2**20), st.sampled_from(sorted(PROFILES)))
+@few(st.integers(65537, 2**20), any_of(*sorted(PROFILES)))
 def test_req_bash_001_8_all_that_does_not_wait(size, name):
     writes = "import os; os.set_blocking(1, False); os.write(1, bytes(%d)); os._exit(0)"
     assert BashTool(profile=PROFILES[name]).run("%s -c '%s'" % (sys.executable, writes % size)).total_bytes == size
@@ -278,9 +278,7 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
 )
 @fewer(
     st.lists(
-        st.sampled_from(["sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"]),
-        min_size=1,
-        max_size=3,
+        any_of("sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"), min_size=1, max_size=3
     )
 )
 def test_req_bash_002_3_ends_the_group(starts):
@@ -362,10 +360,7 @@ HOLDS_BACK = """%s -c 'import os, time; print("%s"); os.mkdir("ready"); time.sle
 
 
 @clause("002.9", saboteur=("ends_at_interrupt", "not seen.caught & _INT or", "True or"))
-@fewer(
-    st.sampled_from(["%s", "%s; touch later", "(%s) | tail -n 3", "timeout 500 %s", "bash -c %s", "x=$(%s)"]),
-    st.booleans(),
-)
+@fewer(any_of("%s", "%s; touch later", "(%s) | tail -n 3", "timeout 500 %s", "bash -c %s", "x=$(%s)"), st.booleans())
 @example("%s", True)
 def test_req_bash_002_9_int_comes_before_term(around, by_timeout):
     word, folder = unique(), tempfile.mkdtemp()
@@ -380,11 +375,7 @@ def test_req_bash_002_9_int_comes_before_term(around, by_timeout):
 
 
 @clause("002.10", saboteur=("Steps.choose", 'seen.reads == "live pipe"', "False"))
-@fewer(
-    st.lists(
-        st.sampled_from(["sort", "tail -n 3", "grep .", "cat", "tee f", "sed -n p", "awk 1"]), min_size=1, max_size=3
-    )
-)
+@fewer(st.lists(any_of("sort", "tail -n 3", "grep .", "cat", "tee f", "sed -n p", "awk 1"), min_size=1, max_size=3))
 def test_req_bash_002_10_a_filter_gets_the_end_of_its_input(filters):
     words = "".join("%s\n" % unique() for _ in range(3))
     with BashTool(tempfile.mkdtemp(), profile=tiny(1, 5)) as tool:
@@ -573,8 +564,8 @@ READERS = {
 @clause("003.9", saboteur=("Output.append_note", "self._fd, note", "self._fd, 2 * note"))
 @fewest(
     st.lists(st.tuples(known_commands(pause_s=0.5), st.floats(0.0, 0.8)), min_size=3, max_size=6),
-    st.lists(st.tuples(st.sampled_from(list(READERS)), st.floats(0.0, 0.8)), min_size=2, max_size=6),
-    st.lists(st.sampled_from(list(READERS)), min_size=1, max_size=8),
+    st.lists(st.tuples(any_of(*READERS), st.floats(0.0, 0.8)), min_size=2, max_size=6),
+    st.lists(any_of(*READERS), min_size=1, max_size=8),
 )
 def test_req_bash_003_9_exactly_one_note(commands, killed_readers, readers):
     def ends(case):
@@ -668,7 +659,7 @@ def write_record(file, **facts):
 
 
 @clause("003.12", saboteur=("Job.read", "start + decoded", "end"))
-@given(st.lists(st.sampled_from([b"a", *map(str.encode, "é€😀"), b"\xff", b"\xe2\x82", b"\n"]), max_size=30), st.data())
+@given(st.lists(any_of(b"a", *map(str.encode, "é€😀"), b"\xff", b"\xe2\x82", b"\n"), max_size=30), st.data())
 @settings(max_examples=60)
 def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     folder = Path(tempfile.mkdtemp(dir=os.getcwd()))
@@ -896,7 +887,7 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
 @clause("003.19", saboteur=("Output.open_pipes", "os.pipe()", "(end.detach() for end in socket.socketpair())"))
 @fewer(
     st.lists(
-        st.sampled_from(["plain", "err >&2", "dev > /dev/stderr", "out > /dev/stdout", "tee | tee /dev/stderr"]),
+        any_of("plain", "err >&2", "dev > /dev/stderr", "out > /dev/stdout", "tee | tee /dev/stderr"),
         min_size=1,
         max_size=8,
     )
@@ -957,7 +948,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 
 
 @clause("003.22", saboteur=("job_lines", "or is_left", "or not outcome.exit_code"))
-@few(st.sampled_from(["", "done\n", "no newline"]), st.sampled_from(["", "sleep 600 & ", "(setsid sleep 600 &); "]))
+@few(any_of("", "done\n", "no newline"), any_of("", "sleep 600 & ", "(setsid sleep 600 &); "))
 def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
     with BashTool() as tool, long_look():
         result = tool.run(lasting(left + "printf '%s'" % output.replace("\n", "\\n")), mode="background")
@@ -971,9 +962,9 @@ def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
 
 @clause("003.23", saboteur=("Job.read", 're.sub(_NOTE, b"", data[at:], count=1)', "data[at:]"))
 @few(
-    st.sampled_from([b"", b"out\n", b"no newline", b"\n\n[background process completed]\n", b"half \xe2\x82"]),
-    st.sampled_from(["", "sleep 0.5; "]),
-    st.sampled_from([0, 3]),
+    any_of(b"", b"out\n", b"no newline", b"\n\n[background process completed]\n", b"half \xe2\x82"),
+    any_of("", "sleep 0.5; "),
+    any_of(0, 3),
 )
 @example(b"early\n", "", 0)
 @example(b"later \xe2\x82", "sleep 0.5; ", 3)
@@ -1000,7 +991,7 @@ def test_req_bash_003_23_the_note_is_no_output(output, pause, code):
 
 
 @clause("003.24", saboteur=("STOPPING", "SIGHUP SIGINT", "SIGHUP SIGSEGV"))
-@fewer(st.lists(st.sampled_from(["HUP", "INT", "KILL", "TERM", "SEGV", "ABRT", "USR1"]), min_size=1, max_size=3))
+@fewer(st.lists(any_of("HUP", "INT", "KILL", "TERM", "SEGV", "ABRT", "USR1"), min_size=1, max_size=3))
 @example(["INT", "SEGV", "KILL"])
 def test_req_bash_003_24_a_job_that_was_stopped_has_not_failed(signals):
     with BashTool(state_dir="s") as tool:
@@ -1078,7 +1069,7 @@ NO_SETTINGS = ["plain", "hunter2", "12a4", "1.2.3", "truest", "password", "1" * 
 
 
 @clause("004.2", saboteur=("looks_secret", "return is_secret", "return is_secret and where != \"words\""))
-@given(st.dictionaries(st.sampled_from(SECRET_NAMES + OPEN_NAMES), st.sampled_from(NO_SETTINGS + SETTINGS)))
+@given(st.dictionaries(any_of(*SECRET_NAMES, *OPEN_NAMES), any_of(*NO_SETTINGS, *SETTINGS)))
 def test_req_bash_004_2_withholds_by_name(environ):
     env, withheld = bash_tool.scrub_env(environ)
     secret = {name for name in environ if name in SECRET_NAMES and environ[name] not in SETTINGS}
@@ -1126,11 +1117,7 @@ OPEN_VALUES = [
 
 
 @clause("004.3", saboteur=("looks_secret", "in SECRET_RULES", "in SECRET_RULES[1:]"))
-@given(
-    st.sampled_from(SECRET_VALUES + OPEN_VALUES),
-    st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]),
-    st.sampled_from(list(GIT_PAIRS)),
-)
+@given(any_of(*SECRET_VALUES, *OPEN_VALUES), any_of("X", "DATABASE_URL", "HOME", "SOME_FILE"), any_of(*GIT_PAIRS))
 def test_req_bash_004_3_withholds_by_value(value, name, part):
     env, withheld = bash_tool.scrub_env({name: value})
     assert (name in withheld, name in env) == (value in SECRET_VALUES, value in OPEN_VALUES)
@@ -1242,8 +1229,8 @@ def test_req_bash_004_8_keeps_what_the_host_names():
     @draws(25)
     @given(st.dictionaries(secret, st.from_regex("[a-z]{3}[0-9A-Za-z]{8,20}", fullmatch=True)), st.data())
     def keeps(secrets, data):
-        kept = data.draw(st.sets(st.sampled_from(sorted(secrets)))) if secrets else set()
-        pattern = data.draw(st.sampled_from(["{0}{1}", "?{1}", "[{0}]{1}"]))
+        kept = data.draw(st.sets(any_of(*sorted(secrets)))) if secrets else set()
+        pattern = data.draw(any_of("{0}{1}", "?{1}", "[{0}]{1}"))
         keep = [pattern.format(name[0], name[1:]) for name in kept]
         kept = {name for name in secrets if any(fnmatch.fnmatchcase(name, one) for one in keep)}
         env, withheld = bash_tool.scrub_env({"PATH": "/bin", **secrets}, keep)
@@ -1268,10 +1255,10 @@ def test_req_bash_004_8_keeps_what_the_host_names():
 @clause("004.10", saboteur=("scrub_env", "DROPPED_NAMES | chosen", "DROPPED_NAMES"))
 def test_req_bash_004_10_withholds_what_the_host_drops():
     name = st.from_regex(r"[A-Z]{1,4}(_TOKEN|_KEY|_B)?", fullmatch=True)
-    globs = name | st.sampled_from(["A*", "*_TOKEN", "?", "*", "[A-M]*", "b", ""])
+    globs = name | any_of("A*", "*_TOKEN", "?", "*", "[A-M]*", "b", "")
 
     @draws(25)
-    @given(st.dictionaries(name, st.sampled_from(["x", "4096", "db://me:pw@h/"])), st.lists(globs), st.lists(globs))
+    @given(st.dictionaries(name, any_of("x", "4096", "db://me:pw@h/")), st.lists(globs), st.lists(globs))
     @example({"A": "x", "B_TOKEN": "x", "C": "x"}, ["A", "B_TOKEN"], ["*"])
     def withholds(environ, drop, keep):
         def named(patterns):
@@ -1303,7 +1290,7 @@ def test_req_bash_004_11_what_the_host_names_in_full_wins():
     taken = {**dict.fromkeys(bash_tool.NON_INTERACTIVE, "mine"), **FORCED_COLOURS}
 
     @draws(40)
-    @given(st.sets(st.sampled_from(sorted(taken))), st.sampled_from(["", "*", "GIT_*", "[P]AGER", "*COLOR*"]))
+    @given(st.sets(any_of(*sorted(taken))), any_of("", "*", "GIT_*", "[P]AGER", "*COLOR*"))
     def wins(named, glob):
         env, _ = bash_tool.scrub_env({**taken, "GIT_ASKPASS": "/bin/ksshaskpass"}, (*sorted(named), glob))
         wanted = {name: taken[name] for name in named} | (
@@ -1359,9 +1346,9 @@ KEYS = {  # the alphabet of known keys, their length, what they begin and end wi
 
 @clause("004.12", saboteur=("SECRET_RULES", "(?:/[A-Z]?[a-z]*\\d*)+", "[/\\w]*"))
 def test_req_bash_004_12_where_who_and_how_long_pass():
-    words, places = st.sampled_from(BY_WORD + BY_ENDING), st.sampled_from(PLACES + NO_PLACES)
+    words, places = any_of(*BY_WORD, *BY_ENDING), any_of(*PLACES, *NO_PLACES)
 
-    @given(words, st.sampled_from(PLAIN_ENDINGS + ["EXPIRES_IN", "IN", "ID", "X"]), places | st.just("plain"))
+    @given(words, any_of(*PLAIN_ENDINGS, "EXPIRES_IN", "IN", "ID", "X"), places | st.just("plain"))
     def by_the_name_or_the_value(word, last, value):
         def passes(name):
             return not bash_tool.looks_secret(name, value)
@@ -1431,7 +1418,7 @@ AROUND = (
 
 
 @clause("004.13", saboteur=("ends_at_interrupt", "or seen.program in SHELLS", ""))
-@fewer(st.sampled_from(LINES), st.sampled_from(AROUND), st.booleans())
+@fewer(any_of(*LINES), any_of(*AROUND), st.booleans())
 @example(LINES[1], AROUND[0], True)
 def test_req_bash_004_13_no_later_line_runs(line, around, by_timeout):
     folder = Path(tempfile.mkdtemp())
@@ -1481,7 +1468,7 @@ WAYS_OF_READING = [
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
-        @few(st.lists(st.sampled_from(WAYS_OF_READING), min_size=1, max_size=4), known_commands())
+        @few(st.lists(any_of(*WAYS_OF_READING), min_size=1, max_size=4), known_commands())
         def finds_the_end(ways, known):
             result = tool.run("\n".join([*ways, known.text]))
             assert (result.status, result.exit_code) == ("exited", known.code)
@@ -1554,8 +1541,8 @@ def test_req_bash_006_4_rejects_by_name():
     @given(
         json_values()
         | st.dictionaries(
-            st.sampled_from(["command", "mode", "cmd", "\ud800", "x" * 500]),
-            st.sampled_from([None, "ls", "slow", "fast", 1, 1.5, True, [], {}, "a\0", "\udfff"]),
+            any_of("command", "mode", "cmd", "\ud800", "x" * 500),
+            any_of(None, "ls", "slow", "fast", 1, 1.5, True, [], {}, "a\0", "\udfff"),
         )
     )
     @example({"command": "ls", "x" * 500: 1})
@@ -1589,7 +1576,7 @@ def test_req_bash_006_4_rejects_by_name():
 
 
 @clause("006.5", saboteur=("parse_arguments", "(str, bytes)", "bytes"))
-@given(st.dictionaries(st.sampled_from(["command", "mode", "x"]), json_values()) | json_values())
+@given(st.dictionaries(any_of("command", "mode", "x"), json_values()) | json_values())
 def test_req_bash_006_5_takes_json_text(arguments):
     text = json.dumps(arguments)
     same = bash_tool.parse_arguments(json.loads(text), MODES)
@@ -1603,7 +1590,7 @@ def test_req_bash_006_5_takes_json_text(arguments):
 def test_req_bash_006_6_same_bytes():
     limits = st.floats(0.001, 1e6) | st.integers(1, 10**6)
 
-    names, styles = st.sampled_from(list(PROFILES)), st.sampled_from(["anthropic", "openai", "mcp"])
+    names, styles = any_of(*PROFILES), any_of("anthropic", "openai", "mcp")
 
     @few(names, folders, st.none() | limits, st.booleans(), styles)
     def same(name, folder, limit, carry, style):
@@ -1703,15 +1690,15 @@ def fits(value, schema):
 JUNK = ["", "ls", "slow", "default", True, 1, 1.0, 1.5, 0, -7, 10**30, 86400000, 86400001, [], {}, ["ls"], {"a": 1}]
 
 
-def some_arguments(profile, junk=st.sampled_from(JUNK)):
+def some_arguments(profile, junk=any_of(*JUNK)):
     """Arguments near the edge of what a profile takes: right and wrong keys, right and wrong values, no nulls."""
     right = {
         "command": st.text(max_size=8),
-        "mode": st.sampled_from(["default", "slow", "background", "fast"]),
-        "timeout": st.sampled_from([-1, 0, 0.5, 1, 1.0, 86400000, 86400000.0, 86400001]) | st.integers(1, 86400000),
+        "mode": any_of("default", "slow", "background", "fast"),
+        "timeout": any_of(-1, 0, 0.5, 1, 1.0, 86400000, 86400000.0, 86400001) | st.integers(1, 86400000),
     }
     each = {key: st.one_of(right.get(key, junk), right.get(key, junk), junk) for key in (*profile.parameters, "cmd")}
-    given_keys = st.sets(st.sampled_from(list(each)))
+    given_keys = st.sets(any_of(*each))
     return given_keys.flatmap(lambda keys: st.fixed_dictionaries({key: each[key] for key in keys}))
 
 
@@ -1736,7 +1723,7 @@ def agreement(validates):
     reached = set()
     schemas = {name: BashTool("/", profile=row).definition()["input_schema"] for name, row in PROFILES.items()}
 
-    @given(st.sampled_from(list(PROFILES.values())).flatmap(lambda row: st.tuples(st.just(row), some_arguments(row))))
+    @given(any_of(*PROFILES.values()).flatmap(lambda row: st.tuples(st.just(row), some_arguments(row))))
     @example((bash_tool.JOBS, {"command": ":", "timeout": 86400001}))
     @example((MODES, {"command": ":", "mode": {}}))
     @draws(100)
@@ -1770,12 +1757,11 @@ TIMEOUTS = [None, None, 999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001,
 
 @clause("006.10", saboteur=("argument_schemas", '"minimum": 1000', '"minimum": 0'))
 @given(
-    st.sampled_from(list(PROFILES.values())),
+    any_of(*PROFILES.values()),
     st.none() | json_values(),
-    st.none()
-    | st.sampled_from([999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1e3]),
-    st.sampled_from([None, None, True, False, "true", 1]),
-    st.sampled_from([None, None, "slow", "background", "default"]),
+    st.none() | any_of(999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1e3),
+    any_of(None, None, True, False, "true", 1),
+    any_of(None, None, "slow", "background", "default"),
     st.booleans(),
 )
 @example(MODES, "x", 120, None, None, False)
@@ -1835,9 +1821,7 @@ def test_req_bash_006_12_no_word_of_modes():
 
 
 @clause("006.13", saboteur=("interpret", "value or None", "value"))
-@given(
-    st.integers(-(10**16), 10**16), st.sampled_from(["%d", "%016d", "%d ", "+%d", "%d.0", "%d\n", "0x%x", "%d\u0660"])
-)
+@given(st.integers(-(10**16), 10**16), any_of("%d", "%016d", "%d ", "+%d", "%d.0", "%d\n", "0x%x", "%d\u0660"))
 @example(4711, "%d")
 @example(0, "%d")
 @example(7, "%03d")
@@ -1869,7 +1853,7 @@ def test_req_bash_006_13_near_misses(number, form):
 
 
 @clause("006.14", saboteur=("define", "<= there", "!= {None}"))
-@given(st.sets(st.sampled_from(["slow", "background", "night"])), st.booleans())
+@given(st.sets(any_of("slow", "background", "night")), st.booleans())
 @example({"slow", "background"}, True)
 @example({"slow"}, False)
 def test_req_bash_006_14_what_there_is(modes, hidden):
@@ -1975,7 +1959,7 @@ def test_req_bash_007_5_a_lost_status_is_unknown(profile):
 
 @clause("007.6", saboteur=("status_line", "outcome.exit_code == 137", "not outcome.exit_code"))
 @fewest(
-    st.lists(known_commands(codes=st.sampled_from([0, 1, 136, 137, 138, 143]), signals=["KILL", "TERM"]), min_size=4),
+    st.lists(known_commands(codes=any_of(0, 1, 136, 137, 138, 143), signals=["KILL", "TERM"]), min_size=4),
     endless(WAYS_OF_TERM[3]),
 )
 @example([Known("kill -9 $$", code=137), Known("exit 137", code=137), Known("kill -TERM $$", code=143)], Known(NAP))
@@ -2004,7 +1988,7 @@ def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
 
 # ---- 008 Text ------------------------------------------------------------------------------------------------------
 @clause("008.1", saboteur=("_MOVES_NOTHING", "x1b\\x80-\\x9f\\n", "x80-\\x9f"))
-@given(st.lists(st.sampled_from(ESCAPE_SEQUENCES) | st.text(st.sampled_from("ab [];0m\n\té"), max_size=6), max_size=12))
+@given(st.lists(any_of(*ESCAPE_SEQUENCES) | st.text(any_of(*"ab [];0m\n\té"), max_size=6), max_size=12))
 @example(["\x1b]0;no end\n", "kept"])
 @example(["\x1b]8;;http://x\x1b\\", "link", "\x1b]0;title\x07"])
 def test_req_bash_008_1_no_escape_sequences(pieces):
@@ -2070,8 +2054,8 @@ def terminal(text):
 
 
 def drawn_on_a_screen(sequences, characters):
-    texts = st.text(st.sampled_from(characters), max_size=5)
-    return st.lists(st.sampled_from(sequences) | texts, max_size=20).map("".join)
+    texts = st.text(any_of(*characters), max_size=5)
+    return st.lists(any_of(*sequences) | texts, max_size=20).map("".join)
 
 
 OVERWRITES = "\r \x08 \r\n \x1b[K \x1b[0K \x1b[2K \x1b[1K \x1b[3G \x1b[2D \x1b[D \x1b[C \x1b[m".split(" ")
@@ -2119,7 +2103,7 @@ def test_req_bash_008_3_no_control_characters(text):
 def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
     pieces = b"a \n \xff \xc0 \xc3 \xa9 \xe2\x82 \xac \xf0\x9f \x98\x80 \xed\xa0\x80".split(b" ")
 
-    @few(st.lists(st.sampled_from(pieces), max_size=8), st.booleans())
+    @few(st.lists(any_of(*pieces), max_size=8), st.booleans())
     @example([b"a\xffb\xc0\n"], False)
     @example([b"\xf0", b"\x9f", b"\x98", b"\x80", b"\xc3", b"\xa9"], True)
     def in_a_command(pieces, pauses):
@@ -2184,7 +2168,7 @@ def test_req_bash_008_6_lines_that_are_drawn_again(text):
 
 
 @clause("008.7", saboteur=("_only_moves", "without_nul(text)", 'text.replace("\\0", "")'))
-@few(st.lists(st.sampled_from(["a", "b c", "é", "", "\n", "\r\n"]), min_size=2, max_size=8))
+@few(st.lists(any_of("a", "b c", "é", "", "\n", "\r\n"), min_size=2, max_size=8))
 @example(["one", "two", ""])
 def test_req_bash_008_7_nul_is_shown(names):
     with BashTool() as tool:
@@ -2210,7 +2194,7 @@ def path_in(text):
 
 
 @clause("009.1", saboteur=("format_brackets", 'with_newline(text) + saved + "\\n"', "text"))
-@few(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
+@few(st.integers(131072, 400000), any_of("", "\n"))
 def test_req_bash_009_1_names_the_whole_output(size, end):
     with BashTool(state_dir=tempfile.mkdtemp()) as tool:
         result = tool.run("head -c %d /dev/zero | tr '\\0' 'x'; printf '%s'; printf y" % (size, "\\n" if end else ""))
@@ -2240,7 +2224,7 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
 
 @clause("009.4", saboteur=("Output.save", "except OSError", "except KeyError"))
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(monkeypatch):
-    @fewer(st.sampled_from(["", "folder"]), st.integers(7000, 90000), known_commands())
+    @fewer(any_of("", "folder"), st.integers(7000, 90000), known_commands())
     def fails(below, lines, known):
         command = "seq %d\n%s" % (lines, known.text)
         good, bad = BashTool().run(command), nowhere_to_write(below=below).run(command)
@@ -2333,9 +2317,7 @@ def test_req_bash_009_7_close_keeps_what_was_named():
 
 @clause("009.8", saboteur=("Output.read", "buffer.total_bytes > self._plan.limit_bytes", "True"))
 @fewest(
-    st.lists(known_commands(), min_size=4, max_size=8),
-    endless(),
-    st.sampled_from([0, 131071, 131072]) | st.integers(0, 131072),
+    st.lists(known_commands(), min_size=4, max_size=8), endless(), any_of(0, 131071, 131072) | st.integers(0, 131072)
 )
 def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
     with BashTool(profile=tiny(default=20, grace=0.2)) as tool, BashTool(tempfile.mkdtemp(), state_dir="s") as gone:
@@ -2400,7 +2382,7 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
         "total_bytes = min(self.total_bytes + len(chunk), 131073)",
     ),
 )
-@few(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
+@few(st.lists(st.tuples(st.integers(0, 300000), any_of("1", "2")), max_size=4))
 @example([(131073, "1"), (1, "2")])
 def test_req_bash_010_2_the_size_is_true(writes):
     with BashTool() as tool:
@@ -2511,7 +2493,7 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
 
 
 @clause("011.5", saboteur=("Shell.can_kill", "map(has_inner_number, descendants())", "()"))
-@fewer(st.integers(0, 3), st.sampled_from(["default", "background"]))
+@fewer(st.integers(0, 3), any_of("default", "background"))
 def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
     own = [*unshared("--pid")[:1], "--pid", "sh", "-c", lasting("sleep 601 >/dev/null 2>&1 & ") + '"$@"; exit $?', "sh"]
     starts = lasting("sleep 600 >/dev/null 2>&1 & ") * count
@@ -2528,7 +2510,7 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
 
 
 @clause("011.6", saboteur=("Command.describe", "(self.leftovers)", "(self.leftovers)[:LEFTOVERS_NAMED]"))
-@fewer(st.integers(0, 8), st.sampled_from(["default", "background"]))
+@fewer(st.integers(0, 8), any_of("default", "background"))
 @example(8, "default")
 @example(8, "background")
 def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
@@ -2572,10 +2554,10 @@ def test_req_bash_011_7_what_is_ending_is_not_named():
 # ---- 012 The command's text ----------------------------------------------------------------------------------------
 @clause("012.1", saboteur=("Shell._spawn", ".encode()", ".encode(), plan.text[:99]"))
 @few(
-    st.sampled_from(list(PROFILES)),
+    any_of(*PROFILES),
     st.integers(0, 100_000),
-    st.sampled_from([("bash",), ("env", "bash")]),
-    st.sampled_from([None] if WITHOUT == "files" else [None, "data"]),
+    any_of(("bash",), ("env", "bash")),
+    any_of(*([None] if WITHOUT == "files" else [None, "data"])),
 )
 def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
     word = "sought" + os.urandom(4).hex()
@@ -2586,7 +2568,7 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
 
 
 @clause("012.2", saboteur=("Shell._make_text", "._plan.text", "._plan.text[:131071]"))
-@few(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
+@few(any_of(0, 1, 131070, 131071, 131072, 131073, 200000, 1000000), any_of(*"x€"))
 def test_req_bash_012_2_any_length(size, filler):
     with BashTool() as tool:
         result = tool.run("x=%s\nLC_ALL=C\necho ${#x} $#\n#%s" % (filler * size, filler))
@@ -2597,7 +2579,7 @@ def test_req_bash_012_2_any_length(size, filler):
 
 
 @clause("012.3", saboteur=("parse_command", '"\\0" in command', "False"))
-@given(st.text(max_size=20), st.sampled_from(["\0", "\ud800", "\udfff"]), st.text(max_size=20))
+@given(st.text(max_size=20), any_of("\0", "\ud800", "\udfff"), st.text(max_size=20))
 def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
     result = BashTool().call({"command": "touch made; " + before + bad + after})
     assert (result.status, result.error) == ("rejected", "invalid_arguments") and '"command"' in result.text
@@ -2636,7 +2618,7 @@ def test_req_bash_012_4_names_of_its_own(face):
 
 # ---- 013 The working directory is gone -----------------------------------------------------------------------------
 @clause("013.1", saboteur=("Shell.start", "self.scratch,", 'b"/",'))
-@few(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
+@few(known_commands(), folders, any_of(None, "s"), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", True)
 def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced):
@@ -2673,7 +2655,7 @@ WAYS_OF_MAKING = ["> a", "mkdir b", "ln -s no c", "mkfifo d", "> .e", "> f; rm f
         "pass",
     ),
 )
-@few(st.lists(st.sampled_from(WAYS_OF_MAKING), max_size=3), known_commands(), st.booleans())
+@few(st.lists(any_of(*WAYS_OF_MAKING), max_size=3), known_commands(), st.booleans())
 @example(["> made"], Known(":"), False)
 @example([], Known(":"), False)
 @example(["> made"], Known(":"), True)
@@ -2695,7 +2677,7 @@ def test_req_bash_013_2_keeps_what_was_left_there(tmp_path, makes, known, busy):
 
 
 @clause("013.3", saboteur=("check_directory", '(path + "/")', '("/")'))
-@few(folders, st.sampled_from(["missing", "file", "below a file", "shut off", "~"]), st.booleans())
+@few(folders, any_of("missing", "file", "below a file", "shut off", "~"), st.booleans())
 def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
     name = "~" + name if kind == "~" else "x" + name
     folder = Path(tempfile.mkdtemp())
@@ -2724,7 +2706,7 @@ def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
 
 
 @clause("013.4", saboteur=("make_scratch", 'b"/scratch"', 'b"-scratch"'))
-@few(st.sampled_from(["", "touch made", "rmdir scratch", "rmdir scratch; touch made"]), st.booleans())
+@few(any_of("", "touch made", "rmdir scratch", "rmdir scratch; touch made"), st.booleans())
 def test_req_bash_013_4_has_a_parent_of_its_own(then, carries):
     folder = Path(tempfile.mkdtemp())
     (folder / "gone").mkdir()
@@ -2803,7 +2785,7 @@ def test_req_bash_014_13_background_output_comes_at_once(monkeypatch, own):
 
 
 @clause("014.3", saboteur=("scrub_env", 'env["LANG"] = "C.UTF-8"', "pass"))
-@given(st.dictionaries(st.sampled_from("LANG LC_ALL LC_CTYPE LC_TIME".split()), st.sampled_from(["", "C", "de.UTF-8"])))
+@given(st.dictionaries(any_of(*"LANG LC_ALL LC_CTYPE LC_TIME".split()), any_of("", "C", "de.UTF-8")))
 def test_req_bash_014_3_the_locale(locale):
     env, _ = bash_tool.scrub_env(locale)
     decides = any(locale.get(name) for name in ("LANG", "LC_ALL", "LC_CTYPE"))
@@ -2824,9 +2806,9 @@ GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY TOKENIZERS_PARALLELISM CI""".split()
     ),
 )
 @given(
-    st.dictionaries(st.sampled_from(HARMLESS), st.text(st.characters(exclude_characters="\0"), max_size=12)),
-    st.dictionaries(st.sampled_from(SECRET_NAMES), st.sampled_from(SETTINGS)),
-    st.sets(st.sampled_from([*bash_tool.DROPPED_NAMES, *FORCED_COLOURS, *bash_tool.NON_INTERACTIVE, "MY_TOKEN"])),
+    st.dictionaries(any_of(*HARMLESS), st.text(st.characters(exclude_characters="\0"), max_size=12)),
+    st.dictionaries(any_of(*SECRET_NAMES), any_of(*SETTINGS)),
+    st.sets(any_of(*bash_tool.DROPPED_NAMES, *FORCED_COLOURS, *bash_tool.NON_INTERACTIVE, "MY_TOKEN")),
 )
 def test_req_bash_014_4_all_else_passes(environ, set_to, taken):
     passed = {**GIT_PAIRS, **SHOWN_ANYWAY, **environ, **set_to}
@@ -2839,8 +2821,8 @@ def test_req_bash_014_4_all_else_passes(environ, set_to, taken):
 def test_req_bash_014_5_a_given_environment_is_passed():
     @few(
         st.dictionaries(
-            names | st.sampled_from(["PAGER", "GIT_PAGER", "EDITOR", "TERM", "MY_TOKEN", "A_PASSWORD", "a-b", "é"]),
-            st.text(st.sampled_from("ab =:/$'\"\\\n\té€😀"), max_size=20) | st.just("hunter2"),
+            names | any_of("PAGER", "GIT_PAGER", "EDITOR", "TERM", "MY_TOKEN", "A_PASSWORD", "a-b", "é"),
+            st.text(any_of(*"ab =:/$'\"\\\n\té€😀"), max_size=20) | st.just("hunter2"),
             max_size=8,
         )
     )
@@ -2866,7 +2848,7 @@ def test_req_bash_014_5_a_given_environment_is_passed():
 
 @clause("014.6", saboteur=("withheld_notes", " or re.search(_REMOTE_NAME, name)", ""))
 @few(
-    st.sets(st.tuples(names, st.sampled_from("PROXY proxy Index INDEX_URL index_url REGISTRY".split())), max_size=6),
+    st.sets(st.tuples(names, any_of(*"PROXY proxy Index INDEX_URL index_url REGISTRY".split())), max_size=6),
     st.sets(names.map(lambda name: name + "URL"), max_size=2),
     known_commands(),
 )
@@ -2925,7 +2907,7 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
                 assert not name or note + name in result.text
 
     @few(
-        st.sampled_from(list(PROFILES)),
+        any_of(*PROFILES),
         st.lists(names.map(lambda name: name + "TOKEN"), min_size=1, max_size=3, unique=True),
         st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.booleans(), known_commands(signals=[])), max_size=6),
     )
@@ -2957,10 +2939,10 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
 
 @clause("014.9", saboteur=("scrub_env", " or not re.fullmatch(_FORCED_COLOUR, name + \"=\" + value)", " or True"))
 @given(
-    st.sets(st.sampled_from(sorted(FORCED_COLOURS))),
+    st.sets(any_of(*sorted(FORCED_COLOURS))),
     st.dictionaries(
-        st.sampled_from(["GREP_COLORS", "TERM_COLOR", "COLORTERM", "COLUMNS", "X_COLOR_FORCED", "COLORS"]),
-        st.sampled_from(["", "0", "never", "auto", "1;32", "a_FORCE_COLOR=1", "always\n"]),
+        any_of("GREP_COLORS", "TERM_COLOR", "COLORTERM", "COLUMNS", "X_COLOR_FORCED", "COLORS"),
+        any_of("", "0", "never", "auto", "1;32", "a_FORCE_COLOR=1", "always\n"),
     ),
 )
 def test_req_bash_014_9_no_forced_colours(forced, others):
@@ -2984,12 +2966,12 @@ AUTHENTICATION, OTHER_FAILURES = (
 
 @clause("014.10", saboteur=("withheld_notes", "tells_all or ", ""))
 @few(
-    st.lists(st.sampled_from(AUTHENTICATION), min_size=1),
-    st.lists(st.sampled_from(OTHER_FAILURES)),
-    st.sampled_from(list(PROFILES)),
+    st.lists(any_of(*AUTHENTICATION), min_size=1),
+    st.lists(any_of(*OTHER_FAILURES)),
+    any_of(*PROFILES),
     st.integers(1, 25),
     st.integers(0, 1),
-    st.sampled_from(["default", "background"]),
+    any_of("default", "background"),
 )
 def test_req_bash_014_10_all_are_told_where_one_may_be_missed(speaking, others, profile, count, stream, mode):
     names = ["A%02d_TOKEN" % n for n in range(count)]
@@ -3021,12 +3003,10 @@ def test_phrases_of_authentication():
 
 @clause("014.11", saboteur=("_OWN_ASKPASS", "[^/]*ssh-askpass[^/]*|", ""))
 @given(
-    st.sampled_from(["", "/usr/lib/ssh/", "./", "ssh-askpass/"]),
-    st.sampled_from(
-        "x11-ssh-askpass ssh-askpass gnome-ssh-askpass3 lxqt-openssh-askpass ksshaskpass git-gui--askpass".split()
-    ),
-    st.sampled_from("askpass.sh echo true my-ksshaskpass git-gui--askpass2 GitHelper".split()),
-    st.sampled_from([((), ()), ((), ("GIT_*",)), (("GIT_*",), ())]),
+    any_of("", "/usr/lib/ssh/", "./", "ssh-askpass/"),
+    any_of(*"x11-ssh-askpass ssh-askpass gnome-ssh-askpass3 lxqt-openssh-askpass ksshaskpass git-gui--askpass".split()),
+    any_of(*"askpass.sh echo true my-ksshaskpass git-gui--askpass2 GitHelper".split()),
+    any_of(((), ()), ((), ("GIT_*",)), (("GIT_*",), ())),
 )
 def test_req_bash_014_11_a_helper_that_answers_stays(folder, dialog, helper, keep_and_drop):
     def given_as(value):
@@ -3042,11 +3022,7 @@ LOADERS = ["LD_LIBRARY_PATH", "LIBPATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PA
 
 
 @clause("014.12", saboteur=("own_environment", 'if not hasattr(sys, "frozen"):', "if True:"))
-@few(
-    st.dictionaries(st.sampled_from(LOADERS), st.sampled_from([None, "", "/opt/lib"])),
-    st.dictionaries(names, words),
-    st.booleans(),
-)
+@few(st.dictionaries(any_of(*LOADERS), any_of(None, "", "/opt/lib")), st.dictionaries(names, words), st.booleans())
 @example({"LD_LIBRARY_PATH": "/opt/lib", "LIBPATH": None}, {"PATH_ORIG": "x"}, True)
 def test_req_bash_014_12_the_loader_of_a_frozen_host(bundled, others, is_frozen):
     set_by = {"_PYI_ARCHIVE_FILE": "/a", "_PYI_X": "1", "_MEIPASS2": "/b", **dict.fromkeys(bundled, "/tmp/_MEI1")}
@@ -3129,10 +3105,7 @@ def test_req_bash_015_2_an_exception_in_the_caller():
     in_fork(while_a_command_runs)
     in_fork(while_a_deaf_command_runs)
 
-    @fewest(
-        st.lists(st.tuples(st.floats(0, 0.15), st.sampled_from(list(raised)), endless()), min_size=4, max_size=8),
-        st.booleans(),
-    )
+    @fewest(st.lists(st.tuples(st.floats(0, 0.15), any_of(*raised), endless()), min_size=4, max_size=8), st.booleans())
     def at_whatever_moment(strikes, warm):
         mark = unique()
 
@@ -3176,7 +3149,7 @@ def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     in_fork(with_a_token_that_is_cancelled)
     assert not Path("made").exists()
 
-    @few(known_commands() | endless(), st.sampled_from(list(PROFILES)), st.booleans(), st.booleans())
+    @few(known_commands() | endless(), any_of(*PROFILES), st.booleans(), st.booleans())
     def however_it_is_called(known, profile, background, as_json):
         cancel, folder = Cancel(), tempfile.mkdtemp()
         cancel.cancel()
@@ -3244,7 +3217,7 @@ def test_req_bash_015_6_each_waits_for_its_turn():
 
 # ---- 016 Live output -----------------------------------------------------------------------------------------------
 @clause("016.1", saboteur=("Output.read", "add_live(chunk", "add_live(chunk[1:]"))
-@few(st.lists(st.text(st.sampled_from("aé€😀\n\r\x1b"), max_size=8), max_size=6))
+@few(st.lists(st.text(any_of(*"aé€😀\n\r\x1b"), max_size=8), max_size=6))
 def test_req_bash_016_1_pieces_joined_are_the_output(words):
     pieces, threads = [], set()
     script = "".join("printf %%s %s; sleep 0.01\n" % shlex.quote(word) for word in words)
@@ -3278,7 +3251,7 @@ def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
 
 # ---- 017 The command line ------------------------------------------------------------------------------------------
 @clause("017.1", saboteur=("_run_and_print", "result.exit_code or 0", "0"))
-@fewer(st.integers(0, 123), st.sampled_from(["", "hi", "ünï"]))
+@fewer(st.integers(0, 123), any_of("", "hi", "ünï"))
 def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
     command = "printf '%s'; exit %d" % (word, code)
     done = cli(command, started=True)
@@ -3375,7 +3348,7 @@ def test_req_bash_017_8_keep_env():
     command = "printf %s/ \"$A_TOKEN\" \"$B_TOKEN\" \"$C_PASSWORD\""
     globs = ["A_TOKEN", "B_TOKEN", "*_TOKEN", "?_TOKEN", "C_*", "[AC]_*", "*", "a_token", "TOKEN"]
 
-    @fewer(st.lists(st.sampled_from(globs)))
+    @fewer(st.lists(any_of(*globs)))
     @example(["A_TOKEN", "C_*"])
     def passes(keep):
         passing = [any(fnmatch.fnmatchcase(name, glob) for glob in keep) for name in secrets]
@@ -3393,7 +3366,7 @@ def test_req_bash_017_10_drop_env():
     harmless = {"HARMLESS": "one", "LOCAL_A": "two", "LOCAL_B": "three"}
     env = dict(os.environ, **harmless)
 
-    @fewer(st.lists(st.sampled_from(["HARMLESS", "LOCAL_*", "LOCAL_?", "*_A", "[HX]*", "*", "harmless", "LOCAL"])))
+    @fewer(st.lists(any_of("HARMLESS", "LOCAL_*", "LOCAL_?", "*_A", "[HX]*", "*", "harmless", "LOCAL")))
     @example(["HARMLESS", "*_A"])
     def withholds(drop):
         gone = sorted(name for name in harmless if any(fnmatch.fnmatchcase(name, glob) for glob in drop))
@@ -3552,7 +3525,7 @@ HIDDEN += ["\x07", "\b", "\x0e", "\x9b", "\x7f", "\x1b\x07"]
 
 
 @clause("017.17", saboteur=("_show", 'text = "".join(begun) + text', "pass"))
-@given(st.lists(st.sampled_from(SHOWN + HIDDEN), max_size=12), st.lists(st.integers(0, 60), max_size=6))
+@given(st.lists(any_of(*SHOWN, *HIDDEN), max_size=12), st.lists(st.integers(0, 60), max_size=6))
 @example(["a", "\x1b]52;c;VE==\x07", "a", "\x1b[2J", "\x1b[m"], [4, 13, 16, 20])
 def test_req_bash_017_17_a_terminal_gets_text_and_colours(pieces, cuts):
     shown, begun, whole = [], [], "".join(pieces)
@@ -3567,10 +3540,7 @@ def test_req_bash_017_17_a_terminal_gets_text_and_colours(pieces, cuts):
 
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
 @clause("018.1", saboteur=("judge_command", "if pattern in", "if pattern =="))
-@given(
-    st.lists(st.text(st.sampled_from("ab -'"), min_size=1, max_size=3), max_size=3),
-    st.text(st.sampled_from("ab -'"), max_size=20),
-)
+@given(st.lists(st.text(any_of(*"ab -'"), min_size=1, max_size=3), max_size=3), st.text(any_of(*"ab -'"), max_size=20))
 @example(["rm -rf"], "echo; rm -rf /")
 def test_req_bash_018_1_denied_substrings(deny, command):
     result = BashTool(deny=deny, confirm=lambda _: False).call({"command": command})
@@ -3585,7 +3555,7 @@ ERRORS = [RuntimeError, ValueError, OSError]
 
 
 @clause("018.2", saboteur=("judge_command", "or answer is None", ""))
-@few(st.sampled_from([True, False, None]) | st.sampled_from(ERRORS), known_commands())
+@few(any_of(True, False, None) | any_of(*ERRORS), known_commands())
 @example(RuntimeError, Known("echo hi", merged="hi\n"))
 @example(None, Known("echo hi", merged="hi\n"))
 def test_req_bash_018_2_unconfirmed(answer, known):
@@ -3813,7 +3783,7 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
 
 # ---- 021 Sections, the tail, and jobs that a model asks about ------------------------------------------------------
 @clause("021.1", saboteur=("parse_arguments", "len(chosen) != 1", "not chosen"))
-@given(st.dictionaries(st.sampled_from(["command", "check_pid", "kill_pid", "timeout"]), st.booleans()))
+@given(st.dictionaries(any_of("command", "check_pid", "kill_pid", "timeout"), st.booleans()))
 def test_req_bash_021_1_exactly_one_verb(chosen):
     values = {"command": "echo x", "check_pid": 1, "kill_pid": 1, "timeout": 1000}
     arguments = {name: values[name] if has_value else None for name, has_value in chosen.items()}
@@ -3856,8 +3826,7 @@ def sanitised_naively(text):
 @clause("021.2", saboteur=("_CONTROLS", "\\x0e-\\x1f", "\\x0d-\\x1f"))
 @given(
     st.lists(
-        st.sampled_from([" ", *"\x1b[ \x1b] 0;1 m K x € \x07 \x1b\\ \x1b \r \n \t \0 \x1f \x7f ? \x1b(B".split(" ")]),
-        max_size=14,
+        any_of(" ", *"\x1b[ \x1b] 0;1 m K x € \x07 \x1b\\ \x1b \r \n \t \0 \x1f \x7f ? \x1b(B".split(" ")), max_size=14
     ).map("".join)
 )
 @draws(200)
@@ -3899,7 +3868,7 @@ def test_req_bash_021_3_the_last_whole_lines():
 
     pieces = ["\n", "a", "é", "€", "bcdefgh", "\n\n", "\x1b[31m", "\r\n", "\udcff", "\udc80"]
 
-    @given(some_bytes(pieces, 40), st.sampled_from([1, 3, 50]), st.sampled_from([3, 10, 20]))
+    @given(some_bytes(pieces, 40), any_of(1, 3, 50), any_of(3, 10, 20))
     @draws(200)
     @example(b"\x80whole", 50, 10)
     @example(b"xa\n" + b"\x1b[31m" * 3 + b"bcd", 50, 10)  # what is left of the line that was cut would fit
@@ -3951,7 +3920,7 @@ def test_req_bash_021_4_a_notice_and_a_file():
         result = tool.run("head -c 51200 /dev/zero | tr '\\0' x")
         assert "Showing" not in result.text and result.output_file is None and len(result.stdout) == 51200
 
-    @few(st.sampled_from([(1, "stdout"), (2, "stderr")]), sizes_about(2000), st.integers(1, 200))
+    @few(any_of((1, "stdout"), (2, "stderr")), sizes_about(2000), st.integers(1, 200))
     @example((1, "stdout"), 2001, 1)
     @example((2, "stderr"), 200, 255)
     @example((2, "stderr"), 201, 255)
@@ -3978,11 +3947,7 @@ def test_req_bash_021_4_a_notice_and_a_file():
 
 
 @clause("021.5", saboteur=("describe_code", '"%d (%s)" % (code, name) if name else str', "str"))
-@few(
-    st.sampled_from(["", "out\n", "a\n\nb", "\n"]),
-    st.sampled_from(["", "err\n", "x"]),
-    st.sampled_from([0, 3, 143, 250]),
-)
+@few(any_of("", "out\n", "a\n\nb", "\n"), any_of("", "err\n", "x"), any_of(0, 3, 143, 250))
 def test_req_bash_021_5_sections(out, err, code):
     with BashTool(profile=JOBS) as tool:
         result = tool.call({"command": "printf %s '{}'; printf %s '{}' >&2; exit {}".format(out, err, code)})
@@ -4016,7 +3981,7 @@ def test_req_bash_021_6_goes_to_the_background(outputs):
     at_once(run, [(2100, 101), *outputs])
 
 
-written_lines = st.tuples(st.sampled_from([1, 2]), st.sampled_from(["line", "é€😀", "", "x" * 90]))
+written_lines = st.tuples(any_of(1, 2), any_of("line", "é€😀", "", "x" * 90))
 
 
 @clause("021.7", saboteur=("Job._new_output", "offset + stream.total_bytes", "offset"))
@@ -4102,7 +4067,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
             stranger.wait()
 
 
-odd_numbers = st.sampled_from([86_400_000, 86_400_001, 10**30, True, False, "5 s", 1.5, 2.0, float("nan"), [], {}])
+odd_numbers = any_of(86_400_000, 86_400_001, 10**30, True, False, "5 s", 1.5, 2.0, float("nan"), [], {})
 
 
 @clause("021.10", saboteur=("find_fault", 'schema["minimum"] <=', "-1 <="))
@@ -4118,7 +4083,7 @@ def test_req_bash_021_10_milliseconds(value):
 
 # ---- 022 Streams as data -------------------------------------------------------------------------------------------
 @clause("022.1", saboteur=("stream_fields", ".exit_code", ".exit_code or None"))
-@few(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err"]), st.integers(0, 255))
+@few(any_of("", "out\n", "€"), any_of("", "err"), st.integers(0, 255))
 def test_req_bash_022_1_an_object(out, err, code):
     with BashTool(profile=STREAMS) as tool:
         result = tool.call({"command": "printf %s '{}'; printf %s '{}' >&2; exit {}".format(out, err, code)})
@@ -4133,7 +4098,7 @@ def test_req_bash_022_2_a_head_of_characters():
     assert STREAMS.max_output_chars == 30_000
     reached = set()
 
-    @given(some_bytes([*"aé€😀\0\n\udcff", "\udce2\udc82"], 30), st.sampled_from([1, 5, 12]))
+    @given(some_bytes([*"aé€😀\0\n\udcff", "\udce2\udc82"], 30), any_of(1, 5, 12))
     @draws(150)
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(STREAMS, max_output_chars=most)
@@ -4186,7 +4151,7 @@ def test_req_bash_022_3_errors_are_not_the_commands():
 
 # ---- 023 Labels ----------------------------------------------------------------------------------------------------
 @clause("023.1", saboteur=("format_labels", ".stderr.text:", ".stdout.text:"))
-@few(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err\n", "x"]), st.sampled_from([0, 1, 143]))
+@few(any_of("", "out\n", "€"), any_of("", "err\n", "x"), any_of(0, 1, 143))
 def test_req_bash_023_1_labels(out, err, code):
     with BashTool(profile=GUARDED) as tool:
         result = tool.call({"command": "printf %s '{}'; printf %s '{}' >&2; exit {}".format(out, err, code)})
@@ -4204,7 +4169,7 @@ def test_req_bash_023_2_a_head_of_bytes():
     assert GUARDED.max_output_bytes == 256 * 1024
     reached = set()
 
-    @given(some_bytes("aé€😀\0\udcff", 20), st.sampled_from([1, 5, 12]))
+    @given(some_bytes("aé€😀\0\udcff", 20), any_of(1, 5, 12))
     @draws(150)
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(GUARDED, max_output_bytes=most)
@@ -4289,7 +4254,7 @@ def test_req_bash_024_1_streams_apart(known):
 @clause("024.2", saboteur=("without_nul", '.replace("\\0", "\\ufffd")', ""))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_2_bounded_and_encodable(name):
-    @few(st.binary(max_size=60), st.integers(0, 3), st.sampled_from(["", " >&2"]))
+    @few(st.binary(max_size=60), st.integers(0, 3), any_of("", " >&2"))
     @example(b"a\0b\xed\xa0\x80\x1b[0m\r\n", 0, "")
     @example(b"x" * 60, 3, " >&2")
     def holds(data, power, where):
@@ -4329,7 +4294,7 @@ BLANKS = [b"", b" ", b"\n", b" \n\t\n ", b"\0", b"\x1b[2J\x1b[H", b"\r", "\u00a0
 @clause("024.4", saboteur=("present", ".strip():", ":"))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_4_no_answer_is_blank(name):
-    blank = st.text(st.sampled_from(" \t\n\r\v\f\0\x1c\x1f\x85\u00a0\u2003\u2028\u3000"), max_size=6)
+    blank = st.text(any_of(*" \t\n\r\v\f\0\x1c\x1f\x85\u00a0\u2003\u2028\u3000"), max_size=6)
 
     @draws(12)
     @given(blank.map(str.encode))
@@ -4408,8 +4373,8 @@ def test_req_bash_025_1_both_eras(method):
 @clause("025.2", saboteur=("_handle_request", "version not in (None, *STATELESS_VERSIONS)", "False"))
 @given(
     st.text(max_size=12).filter(lambda text: text not in bash_tool.STATELESS_VERSIONS)
-    | st.sampled_from(["2025-11-25", "2026-07-29"]),
-    st.sampled_from(["tools/list", "ping", "tools/call", "server/discover", "x"]),
+    | any_of("2025-11-25", "2026-07-29"),
+    any_of("tools/list", "ping", "tools/call", "server/discover", "x"),
 )
 def test_req_bash_025_2_unknown_versions(version, method):
     error = bash_tool.handle(request(method, _meta={VERSION: version}), DEFINITION)["error"]
@@ -4423,7 +4388,7 @@ def test_req_bash_025_2_unknown_versions(version, method):
     saboteur=("_handle_request", "asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS", "HANDSHAKE_VERSIONS"),
 )
 @given(
-    st.sampled_from(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, []])
+    any_of("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, [])
     | st.text(max_size=12),
     st.booleans(),
 )
@@ -4531,7 +4496,7 @@ def test_req_bash_025_7_calls_run_concurrently():
     os.mkfifo("nap")
     nap = "read -t 0.1 <>nap"  # sleeps without a process
 
-    @fewest(st.integers(2, 49), st.sampled_from(["ping", "tools/list"]), known_commands(signals=[]))
+    @fewest(st.integers(2, 49), any_of("ping", "tools/list"), known_commands(signals=[]))
     @example(49, "ping", Known("echo last", merged="last\n"))
     def whatever_runs(count, method, known):
         go = "go-%d" % next(numbers)
@@ -4678,7 +4643,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 @clause("025.24", saboteur=("Server._take", ".removeprefix(codecs.BOM_UTF8)", ""))
-@fewer(st.integers(0, 2), st.sampled_from([b"", b"\r"]))
+@fewer(st.integers(0, 2), any_of(b"", b"\r"))
 @example(0, b"")
 def test_req_bash_025_24_a_byte_order_mark(blanks, end):
     with Client() as client:
@@ -4690,7 +4655,7 @@ def test_req_bash_025_24_a_byte_order_mark(blanks, end):
 
 
 @clause("025.25", saboteur=("LAST_CALLS_S", "1.0", "0.1"))
-@fewer(known_commands(signals=[]), st.sampled_from([0, 0.3]))
+@fewer(known_commands(signals=[]), any_of(0, 0.3))
 @example(Known("echo last; exit 3", merged="last\n", code=3), 0.4)
 def test_req_bash_025_25_what_ends_soon_is_answered(known, pause_s):
     with Client() as client:
@@ -4726,7 +4691,7 @@ def test_req_bash_025_26_the_late_are_not_answered(goodbye):
         assert Path("log").read_text().count("cancelled") == 3
 
 
-live_pieces = st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15]))
+live_pieces = st.tuples(any_of("out", "é", "x" * 3000, "a\nb\n"), any_of(0, 0.15))
 
 
 @clause("025.10", saboteur=("CallUnderway.progress", "._progress +", "._progress "))
@@ -4780,9 +4745,9 @@ def messages():
     """By its kind: what is a request, and what is nearly one."""
     junk = json_values().filter(lambda value: not re.search("NaN|Infinity", json.dumps(value)))
     ids = st.integers() | st.text(max_size=4) | st.integers(-99, 99).map(float)
-    no_ids = st.sampled_from([None, True, 1.5, [1], {"id": 1}])
+    no_ids = any_of(None, True, 1.5, [1], {"id": 1})
     names = ["ping", "tools/list", "tools/call", "server/discover", "notifications/cancelled", "x", ""]
-    methods, no_methods = st.sampled_from(names), junk.filter(lambda value: not isinstance(value, str))
+    methods, no_methods = any_of(*names), junk.filter(lambda value: not isinstance(value, str))
     members = {"name": st.just("zsh") | junk, "arguments": junk, "_meta": junk, "requestId": junk}
     params = {"params": st.fixed_dictionaries({}, optional=members) | junk}
 
@@ -4983,7 +4948,7 @@ def test_req_bash_025_19_text_alone(name):
     assert cli("--structured", ":").returncode == 125
 
 
-@few(st.integers(1, 40000), st.sampled_from(["x", "é", "€"]))
+@few(st.integers(1, 40000), any_of("x", "é", "€"))
 @clause(
     "025.20", saboteur=("CallUnderway.add", "last_bytes(self._output + text, PROGRESS_BYTES)", "self._output + text")
 )
@@ -5090,10 +5055,7 @@ latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
 
 
 @clause("026.3", saboteur=("make_plan", "**env, **own}", "**own, **env}"))
-@few(
-    st.sampled_from(["default", "background"]),
-    st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]), latin),
-)
+@few(any_of("default", "background"), st.dictionaries(any_of("MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"), latin))
 def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
     Path("sub").mkdir(exist_ok=True)
     names = " ".join(["MY_TOKEN", "PAGER", "LANG", "EMPTY"])
@@ -5118,12 +5080,10 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
 
 @clause("026.4", saboteur=("make_plan", "cwd_required=has_cwd", "cwd_required=False"))
 @few(
-    st.sampled_from(
-        [("%s", "No such file or directory"), ("file/%s", "Not a directory"), ("%s/file", "Not a directory")]
-    ),
+    any_of(("%s", "No such file or directory"), ("file/%s", "Not a directory"), ("%s/file", "Not a directory")),
     folders,
     st.booleans(),
-    st.sampled_from(["default", "slow", "background"]),
+    any_of("default", "slow", "background"),
     known_commands(),
 )
 @example(("/proc/self/nothing", "No such file or directory"), "", False, "default", Known(""))
@@ -5151,9 +5111,9 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
 
 @clause("026.5", saboteur=("Shell._make_text", "self._source >= 0", "False"))
 @few(
-    st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
-    st.sampled_from(["bash", ["env", "bash"]]),
-    st.sampled_from(["default", "background"]),
+    st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), any_of(b"\0" * 70_000, "", b"\r\n")),
+    any_of("bash", ["env", "bash"]),
+    any_of("default", "background"),
 )
 def test_req_bash_026_5_standard_input(data, shell, mode):
     data = "ab" if isinstance(data, str) and re.search("[\ud800-\udfff]", data) else data
@@ -5170,7 +5130,7 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
 
 
 @clause("026.6", saboteur=("Result.ok", "and self.error is None", ""))
-@few(st.sampled_from(sorted(PROFILES)), known_commands())
+@few(any_of(*sorted(PROFILES)), known_commands())
 @example("guarded", Known("exit 3", code=3))
 @example("jobs", Known("sleep 5", code=None))
 def test_req_bash_026_6_ok(name, known):
@@ -5185,7 +5145,7 @@ def test_req_bash_026_6_ok(name, known):
 
 
 @clause("026.7", saboteur=("BashTool.call", "cwd,", "None,"))
-@few(st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "é"]), latin))
+@few(st.dictionaries(any_of("MY_TOKEN", "PAGER", "é"), latin))
 def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
     Path("sub").mkdir(exist_ok=True)
     probe = 'pwd; for name in MY_TOKEN PAGER; do printf "%s\\0" "${!name-unset}"; done >told; echo $PAGER'
@@ -5206,7 +5166,7 @@ def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
 
 
 @clause("026.8", saboteur=("BashTool._answer", "arguments,", "request,"))
-@few(known_commands(), st.sampled_from([OSError, KeyboardInterrupt]))
+@few(known_commands(), any_of(OSError, KeyboardInterrupt))
 def test_req_bash_026_8_told_of_each_call(known, error):
     told = []
 
@@ -5231,8 +5191,8 @@ def test_req_bash_026_8_told_of_each_call(known, error):
 
 @clause("026.9", saboteur=("BashTool.run", "raise ValueError(request.reason)", "pass"))
 @few(
-    st.sampled_from([dict(command=value) for value in (5, None, b"x", ["ls"], "a\0b")])
-    | st.sampled_from([dict(command="touch ran", mode=value) for value in ("fast", " ", 5, b"slow", "Default")])
+    any_of(*[dict(command=value) for value in (5, None, b"x", ["ls"], "a\0b")])
+    | any_of(*[dict(command="touch ran", mode=value) for value in ("fast", " ", 5, b"slow", "Default")])
 )
 def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
     with BashTool() as tool:
@@ -5245,7 +5205,7 @@ def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
 
 
 @clause("026.10", saboteur=("tool_env", "() if name not in added", "()"))
-@few(st.dictionaries(names.map("{}_TOKEN".format), st.text(st.sampled_from("ab é$'\""), max_size=9), max_size=4))
+@few(st.dictionaries(names.map("{}_TOKEN".format), st.text(any_of(*"ab é$'\""), max_size=9), max_size=4))
 @example({"A_TOKEN": "mine"})
 def test_req_bash_026_10_variables_that_a_tool_adds(added):
     with pytest.MonkeyPatch.context() as patch:
@@ -5261,7 +5221,7 @@ def test_req_bash_026_10_variables_that_a_tool_adds(added):
 
 
 @clause("026.11", saboteur=("present", "stream.head + stream.tail", "stream.tail"))
-@few(st.binary(max_size=30), st.binary(max_size=30), st.sampled_from(sorted(PROFILES)))
+@few(st.binary(max_size=30), st.binary(max_size=30), any_of(*sorted(PROFILES)))
 @example(b"a\0\xff\r\n\x1b[m", b"\r", "modes")
 @example(b"", b"", "jobs")
 def test_req_bash_026_11_bytes_as_they_were_written(out, err, name):
@@ -5280,18 +5240,11 @@ def test_req_bash_026_11_bytes_as_they_were_written(out, err, name):
 
 
 OTHERS = "sh dash ash zsh fish ksh csh tcsh busybox pwsh cmd".split()
-WRAPPERS = st.sampled_from(
-    [(), ("env",), ("docker", "exec", "-i", "C"), ("bash", "-lc", 'exec "$@"', "-"), ("./sh-here",)]
-)
+WRAPPERS = any_of((), ("env",), ("docker", "exec", "-i", "C"), ("bash", "-lc", 'exec "$@"', "-"), ("./sh-here",))
 
 
 @clause("026.12", saboteur=("_NO_BASH", "|zsh|", "|"))
-@given(
-    WRAPPERS,
-    st.sampled_from(OTHERS),
-    st.sampled_from(["", "/bin/", "/opt/my tools/"]),
-    st.sampled_from(["-l", "-x -e", "-o posix"]),
-)
+@given(WRAPPERS, any_of(*OTHERS), any_of("", "/bin/", "/opt/my tools/"), any_of("-l", "-x -e", "-o posix"))
 def test_req_bash_026_12_what_no_command_can_run_behind(wrapper, other, folder, options):
     last = folder + other
     wrong = [
@@ -5319,11 +5272,7 @@ limits = st.fixed_dictionaries({}, optional={"grace_s": st.floats(0, 99), "drain
 
 @clause("026.13", saboteur=("Profile", "hash(self.name)", "id(self)"))
 @draws(10)
-@given(
-    st.sampled_from(list(PROFILES.values())),
-    limits,
-    st.dictionaries(st.sampled_from(["slow", "night"]), st.floats(1, 99)),
-)
+@given(any_of(*PROFILES.values()), limits, st.dictionaries(any_of("slow", "night"), st.floats(1, 99)))
 def test_req_bash_026_13_profiles_are_copied(profile, given_limits, more):
     modes = {**profile.timeouts_s, **more}
     row = dataclasses.replace(profile, timeouts_s=modes if more else profile.timeouts_s, **given_limits)
@@ -5357,7 +5306,7 @@ def test_req_bash_026_14_what_lives_is_itself():
 
 
 @clause("026.15", saboteur=("BashTool.__repr__", '" closed" if self.closed else ""', '""'))
-@given(st.sampled_from(list(PROFILES.values())), st.floats(0, 99))
+@given(any_of(*PROFILES.values()), st.floats(0, 99))
 def test_req_bash_026_15_closed(profile, grace):
     row = dataclasses.replace(profile, grace_s=grace, timeouts_s={"default": 7})
     with BashTool("/", profile=row, env={"A": "secret"}) as tool:
@@ -5594,8 +5543,8 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
 
 # ---- 028 State that is carried over, and the tools of vendors ------------------------------------------------------
 SHOW = "{ builtin pwd; /usr/bin/printf '\\0'; /usr/bin/env -0; } >%s"  # whatever PATH is
-values = st.binary(max_size=40).map(lambda data: data.replace(b"\0", b"")) | st.sampled_from(
-    [b"", b"\n", b"\x01\x7f\x1bE", b"\\E\\001", b"'\"$`!\\", b'x\ndeclare -x T_A_="1"\n', "é€😀".encode(), b"\xff\xc3"]
+values = st.binary(max_size=40).map(lambda data: data.replace(b"\0", b"")) | any_of(
+    b"", b"\n", b"\x01\x7f\x1bE", b"\\E\\001", b"'\"$`!\\", b'x\ndeclare -x T_A_="1"\n', "é€😀".encode(), b"\xff\xc3"
 )
 BEFORE = [  # what a command may do to its shell before it ends: none of it is carried
     *("", "set -euf -o pipefail; IFS=1234567890", "set -xv", "set -o posix"),
@@ -5614,11 +5563,11 @@ AFTER = [
 @st.composite
 def acts(draw):
     """A command that changes the directory or an exported variable of its shell."""
-    name, value = draw(st.sampled_from(["T_A_", "T_b1", "_T", "PATH", "LC_ALL"]) | names), in_bytes(draw(values))
-    folder = draw(st.sampled_from(["a b", "link", "new\nline", "..", ".", "link/..", "gone", "é"]))
+    name, value = draw(any_of("T_A_", "T_b1", "_T", "PATH", "LC_ALL") | names), in_bytes(draw(values))
+    folder = draw(any_of("a b", "link", "new\nline", "..", ".", "link/..", "gone", "é"))
     cd = ["cd -- {folder}", "cd -- {folder}", "cd -P -- {folder}", "pushd -- {folder}", "cd -", "cd"]
     export = ["export {name}={value}", "export {name}={value}", "{name}={value}", "export -n {name}", "unset {name}"]
-    way = draw(st.sampled_from([*cd, *export, "( cd /; export {name}={value} )", "declare -x {name}={value}"]))
+    way = draw(any_of(*cd, *export, "( cd /; export {name}={value} )", "declare -x {name}={value}"))
     return way.format(name=name, value=value, folder=in_bytes(os.fsencode(folder)))
 
 
@@ -5631,10 +5580,8 @@ def shown_state(path):
 
 @clause("028.1", saboteur=("_unquoted", "codecs.escape_decode(", "(lambda value: (value,))("))
 @given(
-    st.lists(st.tuples(st.sampled_from(BEFORE), acts(), st.sampled_from(AFTER)), min_size=1, max_size=6),
-    st.dictionaries(
-        st.sampled_from(["T_A_", "a-b", "1x", "T é", "BASH_FUNC_t%%"]), st.sampled_from(["", "x", "() { :; }"])
-    ),
+    st.lists(st.tuples(any_of(*BEFORE), acts(), any_of(*AFTER)), min_size=1, max_size=6),
+    st.dictionaries(any_of("T_A_", "a-b", "1x", "T é", "BASH_FUNC_t%%"), any_of("", "x", "() { :; }")),
 )
 @example([("", "export T_A_=" + in_bytes(b"\x1b\n\\n"), "")], {})
 @draws(20)
@@ -5660,7 +5607,7 @@ def test_req_bash_028_1_goes_on_as_one_shell_would(commands, env):
 
 
 @clause("028.2", saboteur=("next_start", "return None", "return Start(b\"/\", {**first}), []"))
-@few(st.sampled_from(["limit", "cancel", "end"]), st.data())
+@few(any_of("limit", "cancel", "end"), st.data())
 def test_req_bash_028_2_is_left_as_it_was(way, data):
     change = "cd /; export T_A_=wrong; unset T_B_\n"
     ends = ["trap - EXIT", "trap 'echo bye' EXIT", "exec true", "kill -9 $$", "kill -TERM $$; sleep 9", "kill -INT $$"]
@@ -5669,7 +5616,7 @@ def test_req_bash_028_2_is_left_as_it_was(way, data):
     with BashTool(profile=tiny(default=0.5), carry=True) as tool:
         tool.run("mkdir -p sub; cd sub; export T_A_=$'right\\n' T_B_=")
         if way == "end":
-            result = tool.run(change + data.draw(st.sampled_from(ends)), timeout_s=60)
+            result = tool.run(change + data.draw(any_of(*ends)), timeout_s=60)
         else:
             command = data.draw(endless())
             cancel = Cancel()
@@ -5700,10 +5647,7 @@ def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
 
 
 @clause("028.4", saboteur=("_SAVE_STATE", "; } >/dev/null 2>&1", "; }"))
-@given(
-    st.one_of(known_commands(), st.sampled_from(SNIPPETS).map(lambda text: Known(text.replace("\\n", "\n")))),
-    st.booleans(),
-)
+@given(st.one_of(known_commands(), any_of(*SNIPPETS).map(lambda text: Known(text.replace("\\n", "\n")))), st.booleans())
 @draws(25)
 def test_req_bash_028_4_is_not_seen(known, traced):
     if "trap)" in known.text:  # which shows the trap
@@ -5843,9 +5787,7 @@ EACH_NUMBER = """for n in {3..255}; do eval "exec $n>&1"; eval "echo $n >&$n"; e
 
 
 @clause("028.12", saboteur=[("_KEEP_FILE", "1023<&1022", "254<&1022"), ("_SAVE_STATE", "in 1023 9", "in 254 9")])
-@given(
-    st.sampled_from([IN_A_GROUP, IN_A_FUNCTION, KEPT_OPEN]), st.integers(3, 255), st.sampled_from(["", "ulimit -n 64"])
-)
+@given(any_of(IN_A_GROUP, IN_A_FUNCTION, KEPT_OPEN), st.integers(3, 255), any_of("", "ulimit -n 64"))
 @example(EACH_NUMBER, 0, "")
 @example(EACH_NUMBER, 0, "ulimit -n 256")
 @example(IN_A_FUNCTION, 254, "")
@@ -5868,7 +5810,7 @@ def test_req_bash_028_12_every_number_is_the_commands(text, number, limit):
 
 
 @clause("028.13", saboteur=("next_start", "or size > VARIABLE_BYTES", ""))
-@few(st.sampled_from([[131060], [140000, 5], [3000000], [100000] * 30, [20000] * 140, [131066, 131067]]))
+@few(any_of([131060], [140000, 5], [3000000], [100000] * 30, [20000] * 140, [131066, 131067]))
 def test_req_bash_028_13_what_is_too_large_is_left_out(sizes):
     lines = ["export T_%d=$(head -c %d /dev/zero | tr '\\0' x)" % pair for pair in enumerate(sizes)]
     limit = min(max(os.sysconf("SC_ARG_MAX"), 1 << 18), 6 << 20) - (1 << 17)
@@ -5910,7 +5852,7 @@ UNSAVED = ["trap : EXIT", "exec true", "kill -9 $$", "kill $$; sleep 9", "sleep 
 
 
 @clause("028.15", saboteur=("Carry.take_over", "* self._was_kept", ""))
-@few(st.lists(st.sampled_from([*UNSAVED, "true", "false"]), min_size=2, max_size=6))
+@few(st.lists(any_of(*UNSAVED, "true", "false"), min_size=2, max_size=6))
 @example(["sleep 60", "exec true", "true", "kill -9 $$"])
 def test_req_bash_028_15_says_what_was_not_kept(ends):
     kept = True

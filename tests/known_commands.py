@@ -10,6 +10,7 @@ and what it leaves behind; `test_known_commands` asks bash itself whether that i
     filler(size)           the text of a command that writes so many bytes
     sizes_about(limit)     sizes of an output at a limit, near it and far from it
     names, folders         names of variables that look like no secret; names of directories
+    any_of(…)              one of these values
     at_once(run, things)   runs things side by side, so that a property waits once for many
 """
 
@@ -21,6 +22,10 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import strategies as st
+
+
+def any_of(*values):
+    return st.sampled_from(values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,8 +113,8 @@ ESCAPE_SEQUENCES = (
 
 NAP = "sleep %d" % random.randint(10**6, 10**7)  # no other process of the machine is called so
 DEADLY = ["HUP", "INT", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1", "USR2", "BUS", "XCPU"]
-words = st.text(st.sampled_from("abcXYZ089 .,:-_=+\né€😀"), max_size=12).map(lambda word: word + ";")
-failures = st.sampled_from([1, 2, 3, 124, 126, 127, 128, 130, 137, 141, 143, 254, 255]) | st.integers(1, 255)
+words = st.text(any_of(*"abcXYZ089 .,:-_=+\né€😀"), max_size=12).map(lambda word: word + ";")
+failures = any_of(1, 2, 3, 124, 126, 127, 128, 130, 137, 141, 143, 254, 255) | st.integers(1, 255)
 if "BASH_TOOL_CODE" in os.environ:  # for a change of what one code does
     failures = st.just(int(os.environ["BASH_TOOL_CODE"]))
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,9}", fullmatch=True).map(lambda name: "T_%s_" % name)
@@ -142,7 +147,7 @@ WAYS_OF_LEAVING = [  # each leaves one process, which writes its number into a f
 @st.composite
 def _writes(draw, streams=(1, 2), words=words, most=4):
     """Lines that each write a word, and the words with their streams."""
-    writes = draw(st.lists(st.tuples(st.sampled_from(streams), words, st.sampled_from(WAYS_OF_WRITING)), max_size=most))
+    writes = draw(st.lists(st.tuples(any_of(*streams), words, any_of(*WAYS_OF_WRITING)), max_size=most))
     lines = ["{ %s; } >&%d" % (way.format(shlex.quote(word)), stream) for stream, word, way in writes]
     return lines, [(stream, word) for stream, word, _ in writes]
 
@@ -160,13 +165,13 @@ def known_commands(draw, codes=st.just(0) | failures, signals=DEADLY, pause_s=0.
     place = draw(st.integers(0, len(lines))) if pause_s else 0
     lines[place:place] = ["sleep %s" % pause_s] if pause_s else []
     early = "".join(word for _, word in said[:place])
-    name = draw(st.none() | st.sampled_from(signals)) if signals else None
+    name = draw(st.none() | any_of(*signals)) if signals else None
     if name is not None:
         end, code = "ulimit -c 0; kill -%s $$" % name, 128 + getattr(signal, "SIG" + name)
     else:
         code = draw(codes)
         ways = WAYS_OF_EXITING if code else [":", "exit 0", "! false", *WAYS_OF_EXITING]
-        end = draw(st.sampled_from(ways)).format(code)
+        end = draw(any_of(*ways)).format(code)
     return _known([*lines, end], said, code=code, signal=name and "SIG" + name, seconds=pause_s, early=early)
 
 
@@ -174,7 +179,7 @@ def known_commands(draw, codes=st.just(0) | failures, signals=DEADLY, pause_s=0.
 def endless(draw, way=None, ready=":", **writes):
     """A command that does not end by itself; it executes `ready` when all else is done."""
     lines, said = draw(_writes(**writes))
-    end, last, deaf = way or draw(st.sampled_from(WAYS_OF_TERM))
+    end, last, deaf = way or draw(any_of(*WAYS_OF_TERM))
     lines.append(end.format(code=draw(st.integers(0, 255)), ready=ready))
     return _known(lines, said, code=None, last=last, deaf=deaf)
 
@@ -187,7 +192,7 @@ def endless_in_each_way(**given):
 @st.composite
 def leaving(draw, ways=None, **known):
     """A command that ends by itself when the processes that it leaves, in each of `ways`, have written their numbers."""
-    ways = ways or draw(st.lists(st.sampled_from(WAYS_OF_LEAVING), min_size=1, max_size=3))
+    ways = ways or draw(st.lists(any_of(*WAYS_OF_LEAVING), min_size=1, max_size=3))
     files = tuple("left-%d" % n for n in range(len(ways)))
     starts = [way.format("sh -c 'echo $$ > %s; exec %s'" % (file, NAP)) for way, file in zip(ways, files)]
     starts = ["%s\nuntil [ -s %s ]; do sleep 0.01; done" % each for each in zip(starts, files)]
@@ -202,7 +207,7 @@ def filler(size, byte="x", stream=1):
 
 def sizes_about(limit, most=None):
     """Sizes at a limit, next to it and far from it."""
-    return st.sampled_from([limit - 1, limit, limit + 1]) | st.integers(0, most or 3 * limit)
+    return any_of(limit - 1, limit, limit + 1) | st.integers(0, most or 3 * limit)
 
 
 def at_once(run, things):

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.known_commands import known_commands
+from tests.known_commands import any_of, known_commands
 from tests.processes import FUNCTIONS, alive, functions_of_a_host, number_in
 from tests.spec import fenced
 from tests.support import BashTool, Client, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
@@ -190,7 +190,7 @@ def test_the_text_of_a_command_is_in_no_environment(monkeypatch):
     assert BashTool().run("env | grep -c BASH_EXECUTION_STRING").stdout == "0\n"
 
 
-@given(st.dictionaries(st.sampled_from(sorted(SHOWN_ANYWAY)), st.sampled_from(["", "0", "1", "x"])))
+@given(st.dictionaries(any_of(*sorted(SHOWN_ANYWAY)), any_of("", "0", "1", "x")))
 def test_what_a_program_prints_is_its_own(environ):
     """A variable for colours, progress bars or widths is neither set nor changed nor taken out, whatever it is, but for
     one that forces colours (014.9)."""

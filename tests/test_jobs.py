@@ -12,7 +12,6 @@ import shlex
 import signal
 import sys
 import tempfile
-import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

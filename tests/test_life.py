@@ -8,6 +8,7 @@ from math import inf, nextafter
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
+from tests.known_commands import any_of
 from tests.spec import HERE, phases, rows_of, state_diagram
 from tests.support import bash_tool, draws, fault
 
@@ -59,15 +60,13 @@ class History(RuleBasedStateMachine):
     far, as in the loop of `Command.run`."""
 
     @initialize(
-        kind=st.sampled_from(sorted(PLANS)),
+        kind=any_of(*sorted(PLANS)),
         ephemeral=st.booleans(),
-        grace_s=st.sampled_from([15.0, 15.0, 0.3, 0.0]),
-        sees_tree=st.sampled_from([True, True, False]),
+        grace_s=any_of(15.0, 15.0, 0.3, 0.0),
+        sees_tree=any_of(True, True, False),
         outsider=st.booleans(),
-        others=st.lists(
-            st.tuples(st.sampled_from([*KINDS, "filter", "filter", "swallows"]), st.booleans()), max_size=3
-        ),
-        start=st.lists(st.sampled_from(["due", "due", "exit", "killed", "stop", "kill_job"]), max_size=4),
+        others=st.lists(st.tuples(any_of(*KINDS, "filter", "filter", "swallows"), st.booleans()), max_size=3),
+        start=st.lists(any_of("due", "due", "exit", "killed", "stop", "kill_job"), max_size=4),
     )
     def begin(self, kind, ephemeral, grace_s, sees_tree, outsider, others, start):
         self.plan = PLAN._replace(ephemeral=ephemeral, grace_s=grace_s, **PLANS[kind])
@@ -98,7 +97,7 @@ class History(RuleBasedStateMachine):
 
     # What happens
 
-    @rule(count=st.sampled_from([1, 2 * MIB]), times=st.sampled_from([1, 1, 6]))
+    @rule(count=any_of(1, 2 * MIB), times=any_of(1, 1, 6))
     @precondition(lambda self: self.has_output)
     def bytes_come(self, count, times):
         """Once, or again and again just in time."""
@@ -107,13 +106,13 @@ class History(RuleBasedStateMachine):
             self.facts.update(heard_s=self.now, heard_bytes=self.facts["heard_bytes"] + count)
             self.turn()
 
-    @rule(code=st.sampled_from([0, 3, -9]))
+    @rule(code=any_of(0, 3, -9))
     @precondition(lambda self: 1 in self.living)
     def the_shell_exits(self, code):
         self.end(1, code)
         self.turn()
 
-    @rule(kind=st.sampled_from(sorted(KINDS)), above=st.integers(0), slow=st.booleans())
+    @rule(kind=any_of(*sorted(KINDS)), above=st.integers(0), slow=st.booleans())
     @precondition(lambda self: self.living)
     def a_process_appears(self, kind, above, slow):
         self.appears(kind, above, slow)
@@ -131,7 +130,7 @@ class History(RuleBasedStateMachine):
         self.outsider = False
         self.turn()
 
-    @rule(what=st.sampled_from(["stop", "stop", "stop twice", "kill_job", "kill_job", "leave", "leave"]))
+    @rule(what=any_of("stop", "stop", "stop twice", "kill_job", "kill_job", "leave", "leave"))
     def somebody_ends_it(self, what):
         before, is_over = self.life.phase, self.life.phase == "over"
         if what == "leave" and not self.facts["has_left"]:
@@ -163,7 +162,7 @@ class History(RuleBasedStateMachine):
         self.now = min(self.life.due_s, self.now + 1e5)
         self.turn()
 
-    @rule(part=st.sampled_from([0.5, 0.01]))
+    @rule(part=any_of(0.5, 0.01))
     @precondition(lambda self: self.life.phase != "over")
     def a_while_passes(self, part):
         wait_s = min(self.life.due_s - self.now, 1e5)

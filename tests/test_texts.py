@@ -6,6 +6,7 @@ import json
 import pytest
 from hypothesis import example, given, strategies as st
 
+from tests.known_commands import any_of
 from tests.support import GUARDED, JOBS, MODES, STREAMS, bash_tool
 
 
@@ -32,7 +33,7 @@ def test_words_for_sizes_and_values():
 
 @given(
     st.text(st.characters(), max_size=100)
-    | st.lists(st.sampled_from(["]", "[", '"', "\\", "\n", "\ud800", "u005d", "x"])).map("".join)
+    | st.lists(any_of("]", "[", '"', "\\", "\n", "\ud800", "u005d", "x")).map("".join)
 )
 def test_quoted_comes_back(value):
     """Read as JSON, what is quoted is what `shown` gives; it is one line without `]`, and any wire can carry it."""
@@ -44,7 +45,7 @@ def test_quoted_comes_back(value):
 PIECES = [b" ", *b"a \n m \xc3\xa9 \xf0\x9f\x98\x80 \xe2\x82 \xff \x1b \x1b[3 \x1b]0;t \x07 \\ \r \r\n".split(b" ")]
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=8).map(b"".join), st.integers(0, 9), st.integers(0, 5))
+@given(st.lists(any_of(*PIECES), max_size=8).map(b"".join), st.integers(0, 9), st.integers(0, 5))
 @example(b"\x1b[" + b"1;" * 600, 300, 0)
 @example(b"\x1b[" + b"1;" * 400, 300, 0)
 @example(b"\x1b[31", 2, 0)
