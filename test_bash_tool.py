@@ -227,9 +227,7 @@ STATE = (
 )
 
 
-@clause(
-    "001.7", saboteur=("_EVALUATE", "builtin eval", "trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; builtin eval")
-)
+@clause("001.7", ("_EVALUATE", "builtin eval", "trap 'declare -p x >.x' EXIT; [-f .x] && . ./.x; builtin eval"))
 @few(st.just("x") | names, st.lists(any_of(*CHANGES), min_size=1, max_size=6))
 @example("x", ["{}=1", "export y=2", "cd /", "{}() {{ :; }}", "set -e", "alias ls=false", "umask 0", "ulimit -n 9"])
 def test_req_bash_001_7_nothing_persists(name, changes):
@@ -492,10 +490,7 @@ def test_req_bash_003_6_failed(commands):
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process failed: %s]\n" % how
 
 
-@clause(
-    "003.7",
-    saboteur=("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES"),
-)
+@clause("003.7", ("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES"))
 @pytest.mark.parametrize(
     "command",
     [
@@ -528,9 +523,7 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
-@clause(
-    "003.8", saboteur=("_lost", '"lost", error="lost", reason=JOB_LOST, kept=False, raw=()', '"exited", exit_code=0')
-)
+@clause("003.8", ("_lost", '"lost", error="lost", reason=JOB_LOST, kept=False, raw=()', '"exited", exit_code=0'))
 def test_req_bash_003_8_lost_is_lost():
     command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; echo up; sleep 600")
 
@@ -1462,9 +1455,7 @@ WAYS_OF_READING = [
 ]
 
 
-@clause(
-    "005.2", saboteur=("Shell._spawn", "else self._source", "else self._source if self._source >= 0 else writers[0]")
-)
+@clause("005.2", ("Shell._spawn", "else self._source", "else self._source if self._source >= 0 else writers[0]"))
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
@@ -1939,10 +1930,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
     no_leak(lambda: [fails(*case) for case in cases])
 
 
-@clause(
-    "007.5",
-    saboteur=("Exchange._try_supervisors", 'failed("status_unknown", SUPERVISOR_KILLED)', 'Outcome("exited", 0)'),
-)
+@clause("007.5", ("Exchange._try_supervisors", 'failed("status_unknown", SUPERVISOR_KILLED)', 'Outcome("exited", 0)'))
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_req_bash_007_5_a_lost_status_is_unknown(profile):
     with BashTool(profile=PROFILES[profile]) as tool:
@@ -2454,9 +2442,7 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             assert tool.run(passing + "exit %d" % code).notes == ()
 
 
-@clause(
-    "011.3", saboteur=("Command.report", "clear_scratch()", "clear_scratch()\nself.output._write = lambda chunk: None")
-)
+@clause("011.3", ("Command.report", "clear_scratch()", "clear_scratch()\nself.output._write = lambda chunk: None"))
 def test_req_bash_011_3_goes_on_reading():
     BashTool().run(":")
     assert eventually(lambda: tasks() == OWN_THREADS)
@@ -4091,9 +4077,7 @@ def test_req_bash_022_1_an_object(out, err, code):
     assert not result.is_error and result.exit_code == code
 
 
-@clause(
-    "022.2", saboteur=("keep_head", "text[: profile.max_output_chars]", "first_bytes(text, profile.max_output_chars)")
-)
+@clause("022.2", ("keep_head", "text[: profile.max_output_chars]", "first_bytes(text, profile.max_output_chars)"))
 def test_req_bash_022_2_a_head_of_characters():
     assert STREAMS.max_output_chars == 30_000
     reached = set()
@@ -4162,9 +4146,7 @@ def test_req_bash_023_1_labels(out, err, code):
             assert tool.run("kill -9 $$").text == "Exit code: -1\n" and not tool.run("kill -9 $$").is_error
 
 
-@clause(
-    "023.2", saboteur=("keep_head", "first_bytes(text, profile.max_output_bytes)", "text[: profile.max_output_bytes]")
-)
+@clause("023.2", ("keep_head", "first_bytes(text, profile.max_output_bytes)", "text[: profile.max_output_bytes]"))
 def test_req_bash_023_2_a_head_of_bytes():
     assert GUARDED.max_output_bytes == 256 * 1024
     reached = set()
@@ -4949,9 +4931,7 @@ def test_req_bash_025_19_text_alone(name):
 
 
 @few(st.integers(1, 40000), any_of("x", "é", "€"))
-@clause(
-    "025.20", saboteur=("CallUnderway.add", "last_bytes(self._output + text, PROGRESS_BYTES)", "self._output + text")
-)
+@clause("025.20", ("CallUnderway.add", "last_bytes(self._output + text, PROGRESS_BYTES)", "self._output + text"))
 def test_req_bash_025_20_a_glimpse(count, character):
     Path("data").write_text(character * count, encoding="utf-8")
     with Client() as client:
@@ -5037,9 +5017,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     assert not os.path.exists("ran")
 
 
-@clause(
-    "026.2", saboteur=("choose_profile", '**row.timeouts_s, "default": timeout_s', '"default": 30.0, **row.timeouts_s')
-)
+@clause("026.2", ("choose_profile", '**row.timeouts_s, "default": timeout_s', '"default": 30.0, **row.timeouts_s'))
 def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
     for name, row in PROFILES.items():
         with BashTool(profile=name) as named, BashTool(profile=row, timeout_s=77) as limited:

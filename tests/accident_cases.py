@@ -110,6 +110,7 @@ LIBRARY_ENDS = {
     "exec": "os.execv('/bin/sleep', ['sleep', '30'])",
     "_exit": "os._exit(3)",
     "its last line": "",
+    "its last line, frozen": "",
     "an exception": "1 / 0",
 }
 
@@ -158,6 +159,17 @@ GROWING = {
     "shell": "sleep {n} & (setsid sleep {n} &); sleep {n}; :",
 }
 
+PATHS_OF_NO_PYTHON = {"empty": "''", "another program": "'/bin/false'", "ends": "script('exit 1')"}
+PATHS_OF_NO_PYTHON["hangs"] = "script('exec sleep 60')"
+NOT_PYTHON = """
+import os, sys, tempfile
+def script(line):
+    path = os.path.join(tempfile.mkdtemp(), "python")
+    with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o755), "w") as file:
+        file.write("#!/bin/sh\\n%%s\\n" %% line)
+    return path
+sys.executable = sys._base_executable = %s
+"""
 PACKED = {
     "-I": dict(python=(sys.executable, "-I")),
     "-S -E -OO": dict(python=(sys.executable, "-S", "-E", "-OO")),
@@ -166,6 +178,7 @@ PACKED = {
     "no sys.executable": dict(first="import sys; sys.executable = sys._base_executable = None\n"),
     "one that is gone": dict(first="import sys; sys.executable = sys._base_executable = '/nowhere/python'\n"),
     "frozen": dict(first="import sys; sys.frozen = True; sys._MEIPASS = '/tmp'; sys.executable = '/bin/false'\n"),
+    **{name: dict(first=NOT_PYTHON % path) for name, path in PATHS_OF_NO_PYTHON.items()},
 }
 
 FULL = {

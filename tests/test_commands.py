@@ -20,9 +20,9 @@ from hypothesis import given, strategies as st
 from tests.known_commands import any_of, known_commands
 from tests.processes import FUNCTIONS, alive, functions_of_a_host, number_in
 from tests.spec import fenced
-from tests.support import BashTool, Client, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
-from tests.support import cancelled_when, descriptors, fault, few, first_of, in_bytes, in_host, lasting, long_look
-from tests.support import needs_proc, plain_bash, ran, side_by_side, stop_in, tiny
+from tests.support import PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, THOROUGH, TOOL, BashTool, Client, bash_tool, cancelled_when
+from tests.support import descriptors, fault, few, first_of, in_bytes, in_host, lasting, long_look, needs_proc
+from tests.support import plain_bash, ran, side_by_side, stop_in, tiny
 
 
 @few(known_commands())
@@ -386,16 +386,6 @@ def test_a_timeout_with_an_unreachable_holder():
         os.waitpid(forked[0], 0)
 
 
-def test_only_the_monotonic_clock_decides():
-    """Wall-clock time is written down for people; no deadline is made of it."""
-    lines = [line.strip() for line in SOURCE.split("\n") if "time.time()" in line]
-    assert lines == [
-        "self.created = time.time()",
-        "return max(0.0, time.time() - self.created)",
-        'line = {"time": time.time(), "arguments": arguments, **told}',
-    ]
-
-
 def test_git_leaves_no_lock():
     """git, interrupted while it holds index.lock, takes it away."""
     with BashTool(profile=tiny(default=60, grace=15)) as tool:
@@ -406,13 +396,6 @@ def test_git_leaves_no_lock():
         result = tool.run(hook + commit, cancel=cancelled_when("begun"))
         assert result.status == "cancelled" and not Path("r/.git/index.lock").exists()
         assert tool.run("cd r && rm .git/hooks/pre-commit && git commit -qam m && git log --oneline").exit_code == 0
-
-
-def test_reopened_output_keeps_what_was_written():
-    """A command that opens /dev/stderr again truncates nothing."""
-    with BashTool() as tool:
-        command = "echo one; echo two >/dev/stderr; echo three >/dev/stdout; echo four | tee /dev/stderr"
-        assert tool.run(command).text == "one\ntwo\nthree\nfour\nfour\n"
 
 
 def test_a_leading_dash_is_no_option():

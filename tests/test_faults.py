@@ -20,7 +20,7 @@ import pytest
 
 from tests.processes import PATIENCE_S, alive, carriers, eventually, number_in, of_proc, parent_of
 from tests.spec import LONGER_MODES
-from tests.support import ABSENT_FEATURES, BashTool, Cancel, MODES, PROFILES, WITHOUT, background, bash_tool, cli
+from tests.support import ABSENT_FEATURES, MODES, PROFILES, WITHOUT, BashTool, Cancel, background, bash_tool, cli
 from tests.support import compiled_script, descriptors, fault, in_host, keeping, lasting, needs_proc, ran, supervisor_of
 from tests.support import tiny, variant_module, warm_up, with_supervisors_that
 
@@ -621,26 +621,6 @@ def test_the_command_line_hides_its_environment():
     command = "for pid in %s; do tr -d '\\0' </proc/$pid/environ; done 2>/dev/null; true" % parents
     shown = json.loads(cli("--json", command, started=True).stdout)
     assert (shown["stdout"], shown["exit_code"]) == ("", 0)
-
-
-@needs_proc  # what has left its process group is found
-def test_the_interpreter_ends_in_the_middle(nothing_is_left):
-    """A host whose main thread ends while other threads call and call ends, and the commands with it."""
-    program = """
-        tool = BashTool()
-        def forever(n):
-            while True:
-                tool.run("echo $$ > p%d; setsid sleep 600 & sleep 600" % n)
-        for n in range(3):
-            threading.Thread(target=forever, args=(n,), daemon=True).start()
-        while not all(os.path.exists("p%d" % n) and os.path.getsize("p%d" % n) for n in range(3)):
-            time.sleep(0.01)
-    """
-    begun = time.monotonic()
-    in_host(program, started=True)
-    assert time.monotonic() - begun < 20
-    assert eventually(lambda: not any(alive(number_in("p%d" % n)) for n in range(3)), 2)
-    assert eventually(lambda: not carriers(nothing_is_left))
 
 
 @fault("t49", saboteur=("_handle_signals", "SIG_SETMASK, ()", "SIG_SETMASK, [signal.SIGPIPE]"))

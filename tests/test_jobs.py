@@ -8,7 +8,6 @@ import os
 import random
 import re
 import select
-import shlex
 import signal
 import sys
 import tempfile
@@ -21,7 +20,7 @@ import pytest
 
 from tests.known_commands import NAP
 from tests.processes import alive, eventually, number_in
-from tests.support import BashTool, Cancel, Client, IN_A_SUPERVISOR, TOOL, WITHOUT, background, bash_tool
+from tests.support import IN_A_SUPERVISOR, TOOL, WITHOUT, BashTool, Cancel, Client, background, bash_tool
 from tests.support import cancelled_when, changed, dying_host, fault, first_of, in_host, in_profile, keeping, lasting
 from tests.support import lives_in, needs_proc, notes_in, ran, record_beside, started, supervisor_of, tiny, told_in
 from tests.support import variant_module, written
@@ -40,46 +39,6 @@ def test_the_latest_kept_commands_keep_both_streams():
         assert len(tool.wait(jobs, timeout_s=30)) == 34
         texts = [tool.call({"check_pid": job.pid}).text for job in jobs]
     assert sum("stderr:\nerr" in text for text in texts) == 32, texts
-
-
-INTERPRETERS = {"none": "None", "empty": "''", "missing": "'/nonexistent/python'", "another program": "'/bin/false'"}
-INTERPRETERS.update({"ends": "script('exit 1')", "hangs": "script('exec sleep 60')"})
-HOSTS_WITHOUT_AN_INTERPRETER = {  # what is done before the import, and after it
-    **{name: ("sys.executable = sys._base_executable = " + path, "") for name, path in INTERPRETERS.items()},
-    "frozen": ("sys.frozen = True", ""),
-    "removed": ("", "os.unlink(bash_tool.__file__)"),
-    "edited": ("", "open(bash_tool.__file__, 'a').write('raise SystemExit\\n')"),
-}
-
-
-@needs_proc
-@pytest.mark.parametrize("host", first_of(HOSTS_WITHOUT_AN_INTERPRETER, "none", "edited"))
-def test_a_supervisor_without_an_interpreter(host):
-    """Where no interpreter can be started, or the file is not what was loaded, commands run and jobs outlive the host
-    all the same: SPEC.md, section 6."""
-    module = variant(("__version__", '= "', '= "+'))
-    program = lasting("""
-        import os, sys
-        def script(line):
-            path = os.path.abspath("python-" + line.split()[-1])
-            with open(path, "w") as file:
-                file.write("#!/bin/sh\\n%%s\\n" %% line)
-            os.chmod(path, 0o755)
-            return path
-        %s
-        import bash_tool
-        %s
-        tool = bash_tool.BashTool(state_dir="state")
-        assert tool.run("echo hi").text == "hi\\n"
-        print(tool.run("echo up; sleep 600", mode="background").pid)
-        try:
-            os.wait()
-        except ChildProcessError:
-            pass
-        """) % (*HOSTS_WITHOUT_AN_INTERPRETER[host],)
-    pid = int(in_host(program, imports="", env=dict(os.environ, PYTHONPATH=str(module))))
-    job = BashTool(state_dir="state").job(pid)
-    assert job.status == "running" and job.read()[0] == "up\n" and job.kill() and not alive(pid)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="it takes root")
@@ -409,29 +368,6 @@ def test_a_withdrawn_call_leaves_no_job():
         assert client.said("true") == "[no output]\n"  # no answer of a call that was withdrawn
         assert alive(pid) and listed() == [pid]
         os.killpg(pid, signal.SIGKILL)
-
-
-SERVE = "sleep 0.7; exec %s -u -m http.server 0 --bind 127.0.0.1" % shlex.quote(sys.executable)
-FETCH = "import sys, urllib.request as r; print(r.build_opener(r.ProxyHandler({})).open(sys.argv[1]).status)"
-FETCH = "%s -c '%s' " % (shlex.quote(sys.executable), FETCH)  # as curl does
-
-
-@needs_proc
-def test_a_server_is_started_asked_and_stopped():
-    """A real server in the background, and a program: wait for its line, ask it, stop it, be told once."""
-    with BashTool() as tool:
-        job = tool.job(tool.run(SERVE, mode="background").pid)
-        line = job.wait(20, until=re.compile(r"Serving HTTP on \S+ port (\d+)"))
-        port = re.search(r"port (\d+)", line).group(1)
-        asked = tool.run(FETCH + "http://127.0.0.1:%s/" % port)
-        assert asked.stdout == "200\n" and not asked.notes, asked
-        assert job.wait(20, until="GET / HTTP")
-        stopped = tool.run("kill -9 -%d" % job.pid)
-        assert stopped.exit_code == 0 and job.wait(20) and job.exit_code == 137
-        told = []
-        assert eventually(lambda: told.extend(told_in(tool.run("true").text)) or told or told_in(stopped.text))
-        told += told_in(stopped.text) + told_in(tool.run("true").text)
-        assert [one[:2] for one in told] == [(job.pid, "ended by signal 9 (SIGKILL)")]
 
 
 def test_help_goes_into_a_pipe():

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.spec import HERE, rows_of
-from tests.support import BashTool, Client, MODES, PROFILES, SOURCE, bash_tool, needs_proc
+from tests.support import MODES, PROFILES, SOURCE, BashTool, Client, bash_tool, needs_proc
 from tests.test_spec import converse_as, errors_of_the_code, profile_cell
 
 
@@ -250,9 +250,3 @@ def test_links_and_lines(name):
             heads = re.findall(r"(?m)^#+ (.*)$", linked.read_text(encoding="utf-8")) if linked.suffix == ".md" else []
             slugs = {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
             assert not anchor or anchor in slugs, target
-
-
-def test_json_of_the_manual_is_that_of_the_profiles():
-    """What stands as JSON in the manual can be read."""
-    for body in re.findall(r"(?ms)^```json\n(.*?)^```", MANUAL):
-        assert json.loads(body)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.processes import eventually, running
 from tests.spec import HERE
-from tests.support import BashTool, RECIPES, TOOL, needs_proc, needs_root, recipes, unique
+from tests.support import RECIPES, TOOL, BashTool, needs_proc, needs_root, recipes, unique
 from tests.test_spec import converse_as
 
 pytestmark = needs_proc

@@ -114,18 +114,3 @@ def test_profiles_that_cannot_be():
         with pytest.raises(ValueError) as refused:
             dataclasses.replace(row, **changes)
         assert str(refused.value) == reason
-
-
-def test_completion_notes_to_the_letter():
-    """How a job ended, as its output file says it."""
-    outcome = bash_tool.Outcome
-    for ended, how in (
-        (outcome("exited", 0), "completed"),
-        (outcome("exited", 3), "failed: exit status: 3"),
-        (outcome("exited", 143, "SIGTERM"), "failed: signal: 15 (SIGTERM)"),
-        (outcome("exited", 143), "failed: exit status: 143"),
-        (outcome("timed_out", limit_s=1.5), "failed: timed out after 1.5s"),
-        (outcome("cancelled"), "failed: cancelled"),
-    ):
-        assert bash_tool.describe_end(ended, ":") == how
-    assert bash_tool.JOB_NOTE == "\n\n[background process {how}]\n"
