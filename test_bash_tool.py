@@ -46,7 +46,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from tests.known_commands import ESCAPE_SEQUENCES, NAP, SNIPPETS, WAYS_OF_LEAVING, WAYS_OF_TERM, Known, any_of, at_once
 from tests.known_commands import endless, endless_in_each_way, failures, filler, folders, known_commands, leaving, names
-from tests.known_commands import sizes_about, until, words
+from tests.known_commands import sizes_about, some_of, until, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
 from tests.processes import of_proc, parent_of, processes, running
 from tests.spec import LONGER_MODES, fenced, size_in_words, verdicts
@@ -274,11 +274,7 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
         ("Command.end_output", "self.output.close_pipes()", "self.shell.popen.kill()\nself.output.close_pipes()"),
     ],
 )
-@fewer(
-    st.lists(
-        any_of("sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"), min_size=1, max_size=3
-    )
-)
+@fewer(some_of("sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"))
 def test_req_bash_002_3_ends_the_group(starts):
     result = BashTool(profile=tiny()).run(lasting("\n".join(starts)) + "\necho $$; wait")
     group = int(result.stdout)
@@ -324,10 +320,8 @@ def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
 @clause("002.7", saboteur=("format_brackets", 'and outcome.mode == "default" and', "and"))
 def test_req_bash_002_7_longer_modes_are_named(tmp_path):
     both, every = LONGER_MODES + "\n", ("default", "slow", "background")
-    for modes, mode, told in (
-        *((every, "default", both), (every, "slow", "")),
-        *((every[:2], "default", ""), (("default", "background"), "default", "")),
-    ):
+    cases = [(every, "default", both), (every, "slow", ""), (every[:2], "default", "")]
+    for modes, mode, told in (*cases, (("default", "background"), "default", "")):
         profile = dataclasses.replace(MODES, timeouts_s=dict.fromkeys(modes, 0.2), grace_s=0.2)
         with BashTool(profile=profile) as tool:
             text = tool.call({"command": lasting("echo on; sleep 600"), "mode": mode}).text
@@ -373,7 +367,7 @@ def test_req_bash_002_9_int_comes_before_term(around, by_timeout):
 
 
 @clause("002.10", saboteur=("Steps.choose", 'seen.reads == "live pipe"', "False"))
-@fewer(st.lists(any_of("sort", "tail -n 3", "grep .", "cat", "tee f", "sed -n p", "awk 1"), min_size=1, max_size=3))
+@fewer(some_of("sort", "tail -n 3", "grep .", "cat", "tee f", "sed -n p", "awk 1"))
 def test_req_bash_002_10_a_filter_gets_the_end_of_its_input(filters):
     words = "".join("%s\n" % unique() for _ in range(3))
     with BashTool(tempfile.mkdtemp(), profile=tiny(1, 5)) as tool:
@@ -490,17 +484,16 @@ def test_req_bash_003_6_failed(commands):
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process failed: %s]\n" % how
 
 
+OVERLONG = [
+    *("trap '' TERM; while :; do sleep 0.1; done", "kill -STOP $$"),
+    "env -i setsid sleep 600 & echo $! > escaped; sleep 0.2; wait",
+    "(env -i setsid sh -c 'echo $$ > escaped; exec sleep 600' & sleep 0.1); sleep 600",
+    "(env -i setsid sh -c 'echo $$ > escaped; exec sleep 600' >/dev/null 2>&1 & sleep 0.1)",
+]
+
+
 @clause("003.7", ("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES"))
-@pytest.mark.parametrize(
-    "command",
-    [
-        "trap '' TERM; while :; do sleep 0.1; done",
-        "kill -STOP $$",
-        "env -i setsid sleep 600 & echo $! > escaped; sleep 0.2; wait",
-        "(env -i setsid sh -c 'echo $$ > escaped; exec sleep 600' & sleep 0.1); sleep 600",
-        "(env -i setsid sh -c 'echo $$ > escaped; exec sleep 600' >/dev/null 2>&1 & sleep 0.1)",
-    ],
-)
+@pytest.mark.parametrize("command", OVERLONG)
 def test_req_bash_003_7_the_limit_needs_no_host(command):
     ended = bash_tool.Outcome("timed_out", limit_s=86400.0)
     assert MODES.timeouts_s["background"] == 86400
@@ -544,14 +537,10 @@ def test_req_bash_003_8_lost_is_lost():
     is_lost(BashTool(state_dir="state").job(number_in("me")))  # the fork server lives as long as its last supervisor
 
 
-READERS = {
-    "its status": lambda job: job.status,
-    "its exit code": lambda job: job.exit_code,
-    "its output": lambda job: job.read(0),
-    "its end": lambda job: job.wait(10),
-    "a line": lambda job: job.wait(10, until="no such line"),
-    "the list": lambda job: [other.status for other in BashTool(state_dir=os.path.dirname(job.output_file)).jobs()],
-}
+READERS = {"its status": lambda job: job.status, "its exit code": lambda job: job.exit_code}
+READERS.update({"its output": lambda job: job.read(0), "its end": lambda job: job.wait(10)})
+READERS["a line"] = lambda job: job.wait(10, until="no such line")
+READERS["the list"] = lambda job: [one.status for one in BashTool(state_dir=os.path.dirname(job.output_file)).jobs()]
 
 
 @clause("003.9", saboteur=("Output.append_note", "self._fd, note", "self._fd, 2 * note"))
@@ -820,10 +809,8 @@ def test_req_bash_003_17_a_timeout_that_keeps():
                 whole = Path(job.output_file).read_text()
             assert whole == known.merged + "".join(notes_in(job.output_file)) and len(notes_in(job.output_file)) == 1
 
-        early = Known(
-            "echo early; sleep 1.5; echo late; exit 6", merged="early\nlate\n", code=6, early="early\n", seconds=1.5
-        )
-        at_once(run, [early, *commands])
+        text, said = "echo early; sleep 1.5; echo late; exit 6", "early\nlate\n"
+        at_once(run, [Known(text, merged=said, code=6, early="early\n", seconds=1.5), *commands])
 
     goes_on()
     with BashTool(profile=keeping) as tool:
@@ -878,13 +865,7 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
 
 
 @clause("003.19", saboteur=("Output.open_pipes", "os.pipe()", "(end.detach() for end in socket.socketpair())"))
-@fewer(
-    st.lists(
-        any_of("plain", "err >&2", "dev > /dev/stderr", "out > /dev/stdout", "tee | tee /dev/stderr"),
-        min_size=1,
-        max_size=8,
-    )
-)
+@fewer(some_of("plain", "err >&2", "dev > /dev/stderr", "out > /dev/stdout", "tee | tee /dev/stderr", most=8))
 def test_req_bash_003_19_reopening_loses_nothing(ways):
     with BashTool() as tool:
         result = tool.run("\n".join("echo " + way for way in ways), mode="background")
@@ -978,9 +959,8 @@ def test_req_bash_003_23_the_note_is_no_output(output, pause, code):
         (folder / "go").touch()
         assert eventually(lambda: job.read(offset)[0] == "left")
         assert read + "left" == job.read()[0] == output.decode("utf-8", "replace") + "left"
-        assert job.total_bytes == len(output) and Path(job.output_file).read_bytes().count(b"]\n") == 1 + output.count(
-            b"]"
-        )
+        assert job.total_bytes == len(output)
+        assert Path(job.output_file).read_bytes().count(b"]\n") == 1 + output.count(b"]")
 
 
 @clause("003.24", saboteur=("STOPPING", "SIGHUP SIGINT", "SIGHUP SIGSEGV"))
@@ -988,18 +968,16 @@ def test_req_bash_003_23_the_note_is_no_output(output, pause, code):
 @example(["INT", "SEGV", "KILL"])
 def test_req_bash_003_24_a_job_that_was_stopped_has_not_failed(signals):
     with BashTool(state_dir="s") as tool:
-        jobs = [
-            tool.run("sleep 0.5; ulimit -c 0; kill -%s $$; sleep 600" % name, mode="background") for name in signals
-        ]
+        dies = "sleep 0.5; ulimit -c 0; kill -%s $$; sleep 600"
+        jobs = [tool.run(dies % name, mode="background") for name in signals]
         told = told_in("\n".join(job.text for job in jobs))  # the next answer tells it, whatever that is
         for name, job in zip(signals, jobs):
             number = getattr(signal, "SIG" + name)
             how = "ended by" if name in ("HUP", "INT", "KILL", "TERM") else "failed:"
             words = "%s signal %d (SIG%s)" % (how, number, name)
             assert tool.job(job.pid).wait(20)
-            assert eventually(
-                lambda: told.extend(told_in(tool.run(":").text)) or (job.pid, words) in [e[:2] for e in told]
-            )
+            more = lambda: told.extend(told_in(tool.run(":").text))
+            assert eventually(lambda: more() or (job.pid, words) in [one[:2] for one in told])
             assert "failed: signal: %d (SIG%s)]" % (number, name) in Path(job.output_file).read_text()
             rows = cli("--state-dir", "s", "--jobs").stdout.decode().splitlines()
             assert [row.split("\t")[1] for row in rows if row.startswith("%d\t" % job.pid)] == [words]
@@ -1124,16 +1102,9 @@ def test_req_bash_004_3_withholds_by_value(value, name, part):
 
 
 ESCAPES = [
-    "sleep 600 &",
-    "nohup sleep 600 >/dev/null 2>&1 &",
-    "sleep 600 & disown",
-    "set -m; sleep 600 & set +m",
-    "setsid sleep 600 &",
-    "(setsid sleep 600 &)",
-    "setsid sh -c 'sleep 600 & exit' &",
-    "env -i sleep 600 &",
-    "env -i setsid sleep 600 &",
-    "(env -i setsid sleep 600 >/dev/null 2>&1 </dev/null &)",
+    *("sleep 600 &", "nohup sleep 600 >/dev/null 2>&1 &", "sleep 600 & disown", "set -m; sleep 600 & set +m"),
+    *("setsid sleep 600 &", "(setsid sleep 600 &)", "setsid sh -c 'sleep 600 & exit' &", "env -i sleep 600 &"),
+    *("env -i setsid sleep 600 &", "(env -i setsid sleep 600 >/dev/null 2>&1 </dev/null &)"),
     "(env -i setsid python3 -c 'import ctypes, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); time.sleep(600)' "
     ">/dev/null 2>&1 &)",  # not dumpable
     "python3 -c 'import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\ntime.sleep(600)' &",
@@ -1186,14 +1157,11 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
 @clause("004.6", saboteur=("Life._end", "self.seen.childless or", ""))
 def test_req_bash_004_6_does_not_wait_out_the_grace():
     with BashTool(profile=tiny(default=0.3, grace=60)) as tool:
-        for command in (
-            lasting("sleep 600"),
-            lasting("trap 'sleep 0.3; echo cleaned; exit' TERM; sleep 600 & wait"),
-            lasting("sh -c 'trap \"sleep 0.5; exit\" TERM; sleep 600 & wait' & wait"),
-            lasting("kill -STOP $$; sleep 600"),
-        ):
+        cleans = "trap 'sleep 0.3; echo cleaned; exit' TERM; sleep 600 & wait"
+        below = "sh -c 'trap \"sleep 0.5; exit\" TERM; sleep 600 & wait' & wait"
+        for command in ("sleep 600", cleans, below, "kill -STOP $$; sleep 600"):
             begun = time.monotonic()
-            assert tool.run(command).status == "timed_out"
+            assert tool.run(lasting(command)).status == "timed_out"
             assert time.monotonic() - begun < 20
 
 
@@ -1286,53 +1254,35 @@ def test_req_bash_004_11_what_the_host_names_in_full_wins():
     @given(st.sets(any_of(*sorted(taken))), any_of("", "*", "GIT_*", "[P]AGER", "*COLOR*"))
     def wins(named, glob):
         env, _ = bash_tool.scrub_env({**taken, "GIT_ASKPASS": "/bin/ksshaskpass"}, (*sorted(named), glob))
-        wanted = {name: taken[name] for name in named} | (
-            {"GIT_ASKPASS": "/bin/ksshaskpass"} if "GIT_ASKPASS" in named else {}
-        )
-        wanted = {**bash_tool.NON_INTERACTIVE, **wanted}
-        assert env == {**wanted, "LANG": "C.UTF-8"}
+        wanted = {name: taken[name] if name != "GIT_ASKPASS" else "/bin/ksshaskpass" for name in named}
+        assert env == {**bash_tool.NON_INTERACTIVE, **wanted, "LANG": "C.UTF-8"}
         env, _ = bash_tool.scrub_env({}, sorted(named))  # what the host does not have is set
         assert env == {**bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
 
     wins()
-    done = cli(
-        "--keep-env",
-        "PAGER",
-        "--keep-env",
-        "GIT_*",
-        "echo $PAGER $GIT_PAGER",
-        env=dict(os.environ, PAGER="my", GIT_PAGER="my"),
-    )
-    assert done.stdout == b"my cat\n"
+    options, env = ["--keep-env", "PAGER", "--keep-env", "GIT_*"], dict(os.environ, PAGER="my", GIT_PAGER="my")
+    assert cli(*options, "echo $PAGER $GIT_PAGER", env=env).stdout == b"my cat\n"
 
 
 PLAIN_ENDINGS = (
-    "FILE PATH DIR DIRECTORY SOCK NAME URL URI ENDPOINT ISSUER PROVIDER PREFIX ARN REGION EXPIRES EXPIRY TTL".split()
+    "FILE PATH DIR DIRECTORY SOCK NAME URL URI ENDPOINT ISSUER PROVIDER PREFIX ARN REGION EXPIRES EXPIRY TTL"
 )
+PLAIN_ENDINGS = PLAIN_ENDINGS.split()
 BY_WORD = "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
 BY_ENDING = "PASSWORD SSHPASS BINDPW DB_PWD PASSPHRASE SECRET TOKEN GH_TOKENS APIKEY SECRETKEY CREDENTIALS".split()
 PLACES = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Users/Me/Keys /k https://login.example.org/realms/main
 http://[::1]:8080/@scope/a https://example.org /var/lib/0123456789abcdef0123456789/key.pem""".split()
-NO_PLACES = [
-    *("/Tq0vb/X8mLw2R", "/var/lib/" + "Ab1" * 7 + "/x.pem", "https://example.org/" + "0123456789abcdef", "/a b"),
-    "../k",
-]
-NO_PLACES += [
-    *("https://example.org/?a=b", "https://example.org/#a", "https://me@example.org/", "ftp://example.org/", "a/b"),
-    "~me/x",
-]
+NO_PLACES = ["/Tq0vb/X8mLw2R", "/var/lib/" + "Ab1" * 7 + "/x.pem", "https://example.org/" + "0123456789abcdef", "/a b"]
+NO_PLACES += (
+    "../k https://example.org/?a=b https://example.org/#a https://me@example.org/ ftp://example.org/ a/b ~me/x".split()
+)
 LETTERS = string.ascii_letters + string.digits
 KEYS = {  # the alphabet of known keys, their length, what they begin and end with
-    "AWS": (LETTERS + "+/", 40, "", ""),
-    "AWS, like a path": (LETTERS + "+/", 39, "/", ""),
-    "base64, like a path": (LETTERS + "+/", 23, "/", ""),
-    "Azure": (LETTERS + "+/", 86, "", "=="),
-    "base64url": (LETTERS + "-_", 43, "", ""),
-    "GitHub": (LETTERS, 36, "ghp" + "_", ""),
-    "Slack": (LETTERS, 24, "xoxb" + "-1234567890-", ""),
-    "Stripe": (LETTERS, 24, "sk" + "_live_", ""),
-    "GCP": (LETTERS + "-_", 35, "AI" + "za", ""),
-    "16 bytes": (string.hexdigits[:16], 32, "", ""),
+    **{"AWS": (LETTERS + "+/", 40, "", ""), "AWS, like a path": (LETTERS + "+/", 39, "/", "")},
+    **{"base64, like a path": (LETTERS + "+/", 23, "/", ""), "Azure": (LETTERS + "+/", 86, "", "==")},
+    **{"base64url": (LETTERS + "-_", 43, "", ""), "GitHub": (LETTERS, 36, "ghp" + "_", "")},
+    **{"Slack": (LETTERS, 24, "xoxb" + "-1234567890-", ""), "Stripe": (LETTERS, 24, "sk" + "_live_", "")},
+    **{"GCP": (LETTERS + "-_", 35, "AI" + "za", ""), "16 bytes": (string.hexdigits[:16], 32, "", "")},
     "8 bytes": (string.hexdigits[:16], 16, "", ""),
 }
 
@@ -1348,10 +1298,9 @@ def test_req_bash_004_12_where_who_and_how_long_pass():
 
         by_name = last in [*PLAIN_ENDINGS, "EXPIRES_IN"] or (word, last) == ("KEY", "ID")
         is_place = word in BY_WORD and value in PLACES
-        assert (
-            passes("MY_%s_%s" % (word, last)) == passes("%s_%s" % (word.lower(), last.lower())) == (by_name or is_place)
-        )
-        assert passes("my%s%s" % (word.title(), last.title().replace("_", ""))) == (by_name or is_place)
+        ways = ["MY_%s_%s" % (word, last), "%s_%s" % (word.lower(), last.lower())]
+        ways.append("my%s%s" % (word.title(), last.title().replace("_", "")))
+        assert list(map(passes, ways)) == 3 * [by_name or is_place]
         assert passes(word) == passes("%s_%s" % (last, word)) == is_place
         assert not passes("TOKEN_KEY_ID") and not passes("MY_SECRET_KEY_ID")
 
@@ -1475,19 +1424,13 @@ def test_req_bash_005_2_stdin_is_at_its_end():
 def test_req_bash_006_1_schema():
     definition = BashTool().definition()
     assert set(definition) == {"name", "description", "input_schema"} and definition["name"] == "bash"
-    assert definition["input_schema"] == {
-        "type": "object",
-        "required": ["command"],
-        "additionalProperties": False,
-        "properties": {
-            "command": {"type": "string", "description": "Shell command to execute via bash -c"},
-            "mode": {
-                "type": "string",
-                "enum": ["default", "slow", "background"],
-                "description": "Execution mode: default (30s timeout), slow (15min timeout), background (detached)",
-            },
-        },
-    }
+    schema = definition["input_schema"]
+    command, mode = schema.pop("properties").values()
+    assert schema == {"type": "object", "required": ["command"], "additionalProperties": False}
+    assert command == {"type": "string", "description": "Shell command to execute via bash -c"}
+    told = "Execution mode: default (30s timeout), slow (15min timeout), background (detached)"
+    assert mode == {"type": "string", "enum": ["default", "slow", "background"], "description": told}
+    assert list(BashTool().definition()["input_schema"]["properties"]) == ["command", "mode"]
     with pytest.raises(ValueError):
         BashTool().definition("nonsense")
 
@@ -1529,24 +1472,16 @@ def json_values():
 def test_req_bash_006_4_rejects_by_name():
     reached = set()
 
-    @given(
-        json_values()
-        | st.dictionaries(
-            any_of("command", "mode", "cmd", "\ud800", "x" * 500),
-            any_of(None, "ls", "slow", "fast", 1, 1.5, True, [], {}, "a\0", "\udfff"),
-        )
-    )
+    keys, given_values = ["command", "mode", "cmd", "\ud800", "x" * 500], [None, "ls", "slow", "fast", 1, 1.5, True, []]
+
+    @given(json_values() | st.dictionaries(any_of(*keys), any_of(*given_values, {}, "a\0", "\udfff")))
     @example({"command": "ls", "x" * 500: 1})
     @example({"command": "ls", "mode": "slow"})
     def answers(arguments):
         request = bash_tool.parse_arguments(arguments, MODES)
-        fits = (
-            isinstance(arguments, dict)
-            and set(arguments) <= {"command", "mode"}
-            and isinstance(arguments.get("command"), str)
-            and arguments.get("mode") in (None, "default", "slow", "background")
-            and not re.search("[\0\ud800-\udfff]", arguments["command"])
-        )
+        fits = isinstance(arguments, dict) and set(arguments) <= {"command", "mode"}
+        fits = fits and isinstance(arguments.get("command"), str) and arguments.get("mode") in (None, *MODES.timeouts_s)
+        fits = fits and not re.search("[\0\ud800-\udfff]", arguments["command"])
         assert isinstance(request, bash_tool.Request) == fits
         reached.add(fits)
         if not fits:
@@ -1704,9 +1639,8 @@ def refused_beyond_the_schema(arguments, profile):
 
 def counts_as_none(key, value):
     """What 006.13 takes for "not given": an empty mode, the process 0."""
-    return (
-        (key, value) == ("mode", "") or key in ("check_pid", "kill_pid") and type(value) in (int, float) and not value
-    )
+    is_zero = type(value) in (int, float) and not value
+    return (key, value) == ("mode", "") or key in ("check_pid", "kill_pid") and is_zero
 
 
 def agreement(validates):
@@ -1836,10 +1770,8 @@ def test_req_bash_006_13_near_misses(number, form):
         wrong = 'invalid arguments: "restart" must be a boolean, got string'  # it would forget a state
         assert asked(bash_tool.carrying(MODES), restart=word) == wrong
     assert asked(mode="", **of_command) == bash_tool.Request("7", "default")  # a command is no number
-    assert (
-        asked(mode=" ", **of_command)
-        == 'invalid arguments: "mode" must be one of "default", "slow", "background", got " "'
-    )
+    wrong = 'invalid arguments: "mode" must be one of "default", "slow", "background", got " "'
+    assert asked(mode=" ", **of_command) == wrong
     assert asked(bash_tool.STREAMS, mode="", **of_command).startswith('invalid arguments: unknown key "mode"')
 
 
@@ -1855,17 +1787,14 @@ def test_req_bash_006_14_what_there_is(modes, hidden):
         there = set() if hidden else modes
         for mode, words in (("slow", "builds, downloads"), ("background", "servers/demos")):
             assert (words in told["description"]) == ('mode="%s"' % mode in told["description"]) == (mode in there)
-        assert "Keep commands concise" in told["description"] and ("ackground" in json.dumps(told)) == (
-            "background" in there
-        )
+        assert "Keep commands concise" in told["description"]
+        assert ("ackground" in json.dumps(told)) == ("background" in there)
         assert told["input_schema"]["properties"].get("mode", {}).get("enum") == (None if hidden else list(limits))
         said = bash_tool.parse_arguments({"command": "ls", "run_in_background": True}, tool.profile)
-        assert (
-            said == bash_tool.Request("ls", "background")
-            if "background" in there
-            else said.error == "invalid_arguments"
-        )
-        assert not hidden or "mode" not in said.reason
+        if "background" in there:
+            assert said == bash_tool.Request("ls", "background")
+        else:
+            assert said.error == "invalid_arguments" and not (hidden and "mode" in said.reason)
 
 
 # ---- 007 Errors ----------------------------------------------------------------------------------------------------
@@ -2253,9 +2182,8 @@ def test_req_bash_009_6_the_folder_is_capped(is_the_users):
     folder = Path("bash-tool-of-%d" % os.getuid() if is_the_users else "s")
     folder.mkdir(0o700)
     with BashTool(state_dir=None if is_the_users else folder) as tool:
-        for n, name in enumerate(
-            "output-%s.log" % end for end in ("0" * 11 + "a", "0" * 11 + "b", "0" * 11 + "c", "mine")
-        ):
+        ends = ("0" * 11 + "a", "0" * 11 + "b", "0" * 11 + "c", "mine")
+        for n, name in enumerate("output-%s.log" % end for end in ends):
             (folder / name).touch()
             os.truncate(folder / name, 400 * 1024**2)  # sparse
             os.utime(folder / name, (n, n))
@@ -2518,11 +2446,10 @@ def test_req_bash_011_7_what_is_ending_is_not_named():
     def run(n):
         word = "0.%03d" % (100 + n % 40 - 10)
         result = tool.run("sleep %s & echo x" % word)
-        named = [r'still running: pid (\d+) "sleep %s"; to stop: kill -TERM -\d+; output goes on to /.*' % word]
-        found = [re.fullmatch(named[0], note) for note in result.notes]
-        assert all(found) and [int(each[1]) for each in found] == list(result.leftovers) and result.stdout == "x\n", (
-            result
-        )
+        named = r'still running: pid (\d+) "sleep %s"; to stop: kill -TERM -\d+; output goes on to /.*' % word
+        found = [re.fullmatch(named, note) for note in result.notes]
+        assert all(found) and result.stdout == "x\n", result
+        assert [int(each[1]) for each in found] == list(result.leftovers), result
         quiet = tool.run("sleep %s >/dev/null & echo x" % word).notes
         assert all('"sleep %s"' % word in note for note in quiet), quiet
 
@@ -2616,10 +2543,11 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
     if replaced:
         (folder / name).write_text("")
     result = tool.run("pwd; ls -A; stat -c %%a .; %s" % known.text)
-    note = "the working directory %s is gone (%s); the command ran in an empty scratch folder" % (
+    shown, why = (
         bash_tool.make_printable(str(folder / name)),
-        "Not a directory" if replaced else "No such file or directory",
+        ("No such file or directory", "Not a directory")[replaced],
     )
+    note = "the working directory %s is gone (%s); the command ran in an empty scratch folder" % (shown, why)
     assert result.notes == (note,) and (result.error, result.status) == ("cwd_missing", "exited")
     assert (result.exit_code, result.signal, result.is_error) == (known.code, known.signal, known.code != 0)
     pwd, _, rest = result.stdout.rpartition("\n700\n")  # a directory may have a newline in its name
@@ -2945,9 +2873,8 @@ AUTHENTICATION = """fatal: Authentication failed for 'https://x/' | fatal: could
 OTHER_FAILURES = """cat: x: Permission denied | access denied | 401 | status 403 | SyntaxError: Invalid or unexpected token | unexpected token '}'
  | the token is here | error: missing closing token | FAILED test_x.py::test_unauthorized_user | java.nio.file.AccessDeniedException: /x
  | --noauth | 4010 Forbidden | credentials | authenticated | logged in | author failed | no such key"""
-AUTHENTICATION, OTHER_FAILURES = (
-    [line.strip() for line in text.split("|")] for text in (AUTHENTICATION, OTHER_FAILURES)
-)
+AUTHENTICATION = [line.strip() for line in AUTHENTICATION.split("|")]
+OTHER_FAILURES = [line.strip() for line in OTHER_FAILURES.split("|")]
 
 
 @clause("014.10", saboteur=("withheld_notes", "tells_all or ", ""))
@@ -2970,11 +2897,8 @@ def test_req_bash_014_10_all_are_told_where_one_may_be_missed(speaking, others, 
         for name in names:
             patch.setenv(name, "hunter2")
         with BashTool(profile=profile, ephemeral=True) as tool:
-            quiet = [
-                tool.run("printf '%%s\\n' %s; exit 0" % said),
-                tool.run("printf '%%s\\n' x %s; exit 1" % " ".join(map(shlex.quote, others))),
-            ]
-            assert [each.notes for each in quiet] == [(), ()]
+            assert tool.run("printf '%%s\\n' %s; exit 0" % said).notes == ()
+            assert tool.run("printf '%%s\\n' x %s; exit 1" % " ".join(map(shlex.quote, others))).notes == ()
             failing = "printf '%%s\\n' %s >&%d; exit 1" % (said, stream + 1)
             first, *more = [tool.run(failing, **mode).notes for _ in range(3)]
             assert first == ("not passed to commands, because it looks secret: " + ", ".join(names[:20]),)
@@ -3021,9 +2945,8 @@ def test_req_bash_014_12_the_loader_of_a_frozen_host(bundled, others, is_frozen)
             patch.setattr(sys, "frozen", True, raising=False)
         tool = BashTool()
     known = {os.fsdecode(name): os.fsdecode(value) for name, value in tool._session.terms.first.env.items()}
-    shown = {
-        name: known[name] for name in known if re.match("LD_|LIBPATH|DYLD|_PYI|_MEI", name) and name not in os.environ
-    }
+    loaders = [name for name in known if re.match("LD_|LIBPATH|DYLD|_PYI|_MEI", name)]
+    shown = {name: known[name] for name in loaders if name not in os.environ}
     assert shown == (own if is_frozen else {name: set_by[name] for name in set_by if name not in tool.withheld})
     assert known.items() >= {name: value for name, value in others.items() if name not in tool.withheld}.items()
 
@@ -3484,9 +3407,8 @@ def test_req_bash_017_15_one_interrupt_is_told_of(stderr):
     for number, (trap, silent) in enumerate([("trap '' INT TERM", False), ("trap 'sleep 0.1; exit' TERM", True)]):
         ours, theirs = pty.openpty() if stderr == "terminal" else os.pipe()
         command = lasting("%s; echo $$ >shell%d; sleep 600 & while :; do wait; done" % (trap, number))
-        with forked_program(
-            "--set", "grace_s=9", command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs
-        ) as host:
+        streams = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs)
+        with forked_program("--set", "grace_s=9", command, **streams) as host:
             os.close(theirs)
             pid = number_in(Path("shell%d" % number))
             host.send_signal(signal.SIGINT)
@@ -3503,11 +3425,8 @@ def test_req_bash_017_15_one_interrupt_is_told_of(stderr):
 
 
 SHOWN = ["a", "é 好", "\r", "\n", "\t", "\x1b[m", "\x1b[1;38:2;9m", "0;1m", "[2J"]
-HIDDEN = [
-    *("\x1b[2J", "\x1b[?1049h", "\x1b[3A", "\x1b]52;c;VE==\x07", "\x1b]0;title\x1b\\", "\x1bPx\x1b\\", "\x1bc"),
-    "\x1b(0",
-]
-HIDDEN += ["\x07", "\b", "\x0e", "\x9b", "\x7f", "\x1b\x07"]
+HIDDEN = ["\x1b[2J", "\x1b[?1049h", "\x1b[3A", "\x1b]52;c;VE==\x07", "\x1b]0;title\x1b\\", "\x1bPx\x1b\\", "\x1bc"]
+HIDDEN += ["\x1b(0", "\x07", "\b", "\x0e", "\x9b", "\x7f", "\x1b\x07"]
 
 
 @clause("017.17", saboteur=("_show", 'text = "".join(begun) + text', "pass"))
@@ -4021,10 +3940,8 @@ def test_req_bash_021_8_the_last_answer():
     @fewest(st.lists(known_commands(pause_s=0.9), min_size=2, max_size=5))
     def whatever_it_did(commands):
         lines = "\n".join(map(str, range(1001, 3001)))
-        tail = Known(
-            "seq 3000; echo err >&2; sleep 0.9; exit 7", lines, "err", code=7, last=" (last 2000 lines)", seconds=0.9
-        )
-        at_once(ends, [tail, *commands])
+        text = "seq 3000; echo err >&2; sleep 0.9; exit 7"
+        at_once(ends, [Known(text, lines, "err", code=7, last=" (last 2000 lines)", seconds=0.9), *commands])
 
     whatever_it_did()
     with BashTool(profile=keeping()) as tool:
@@ -4113,8 +4030,7 @@ def test_req_bash_022_3_errors_are_not_the_commands():
         no_shell = BashTool(profile=profile, shell="no-such-shell").run("ls")
         refused = BashTool(profile=profile, confirm=lambda command: False).run("ls")
         cases = [
-            (timed_out, begun[0], "timed out after 1s"),
-            (cancelled, begun[1], "bash '%s': cancelled" % long[:80]),
+            *((timed_out, begun[0], "timed out after 1s"), (cancelled, begun[1], "bash '%s': cancelled" % long[:80])),
             (no_shell, {}, "bash 'ls': the shell no-such-shell was not found"),
             (tool.call({"command": "forbidden"}), {}, "Command blocked by safety policy: contains 'forbidden'"),
             (refused, {}, "Command was not confirmed by the user."),
@@ -4202,11 +4118,9 @@ def test_req_bash_023_3_first_lines():
 
 
 @clause("023.4", saboteur=("plain_code", "or outcome.signal else", "else"))
-@pytest.mark.parametrize(
-    "case", [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -1), ("kill -TERM $$", -1), ("exit 137", 137)]
-)
-def test_req_bash_023_4_details(case):
-    command, code = case
+@pytest.mark.parametrize("command", ["exit 0", "exit 3", "kill -9 $$", "kill -TERM $$", "exit 137"])
+def test_req_bash_023_4_details(command):
+    code = int(command.split()[1]) if command.startswith("exit") else -1
     with BashTool(profile=GUARDED) as tool:
         assert tool.run(command).details == {"exit_code": code, "success": code == 0}
         cancel = Cancel()
@@ -5059,10 +4973,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
 @clause("026.4", saboteur=("make_plan", "cwd_required=has_cwd", "cwd_required=False"))
 @few(
     any_of(("%s", "No such file or directory"), ("file/%s", "Not a directory"), ("%s/file", "Not a directory")),
-    folders,
-    st.booleans(),
-    any_of("default", "slow", "background"),
-    known_commands(),
+    *(folders, st.booleans(), any_of(*MODES.timeouts_s), known_commands()),
 )
 @example(("/proc/self/nothing", "No such file or directory"), "", False, "default", Known(""))
 @example(("x" * 300, "File name too long"), "", False, "background", Known(""))
@@ -5078,10 +4989,8 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
     os.chdir(folder)
     with BashTool() as tool:
         result = tool.run(": > ran\n" + known.text, mode=mode, cwd=str(folder / path) if absolute else path)
-        told = "the working directory %s cannot be entered (%s)" % (
-            bash_tool.make_printable(os.path.abspath(path)),
-            why,
-        )
+        shown = bash_tool.make_printable(os.path.abspath(path))
+        told = "the working directory %s cannot be entered (%s)" % (shown, why)
         assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]\n" % told)
         assert (result.exit_code, result.notes) == (None, ()) and tool.jobs() == []
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not list(folder.rglob("ran"))
@@ -5225,11 +5134,8 @@ WRAPPERS = any_of((), ("env",), ("docker", "exec", "-i", "C"), ("bash", "-lc", '
 @given(WRAPPERS, any_of(*OTHERS), any_of("", "/bin/", "/opt/my tools/"), any_of("-l", "-x -e", "-o posix"))
 def test_req_bash_026_12_what_no_command_can_run_behind(wrapper, other, folder, options):
     last = folder + other
-    wrong = [
-        *((*wrapper, last), (*wrapper, last, "-f"), (*wrapper, last + " -c")),
-        (*wrapper, folder + "bash", *options.split()),
-    ]
-    for shell in (*wrong, *([last, "bash " + options] if not wrapper else [])):
+    wrong = [(last,), (last, "-f"), (last + " -c",), (folder + "bash", *options.split())]
+    for shell in (*((*wrapper, *words) for words in wrong), *([last, "bash " + options] if not wrapper else [])):
         with pytest.raises(ValueError, match="^shell takes words that end in bash"):
             BashTool(shell=shell)
     for right in ("bash", *(["bash-5.2", "rbash", other + "-here", "sandbox"] if "bash" not in wrapper else [])):
@@ -5301,17 +5207,12 @@ def test_req_bash_026_16_types():
     hints = {method: typing.get_type_hints(getattr(BashTool, method)) for method in ("__init__", "run", "definition")}
     statuses = typing.get_args(typing.get_type_hints(bash_tool.Result)["status"])
     assert list(statuses) == bash_tool.OUTPUT_SCHEMA["properties"]["status"]["enum"]
-    assert (
-        typing.get_type_hints(bash_tool.Job.status.fget)["return"] is typing.get_type_hints(bash_tool.Result)["status"]
-    )
+    status = typing.get_type_hints(bash_tool.Job.status.fget)["return"]
+    assert status is typing.get_type_hints(bash_tool.Result)["status"]
     assert list(typing.get_args(hints["run"]["mode"])) == list(MODES.timeouts_s)
-    tool = BashTool(carry=True)
-    assert all(tool.definition(style) for style in typing.get_args(hints["definition"]["style"]))
-    with pytest.raises(
-        ValueError,
-        match="^style must be one of %s, got"
-        % ", ".join(map('"{}"'.format, typing.get_args(hints["definition"]["style"]))),
-    ):
+    tool, styles = BashTool(carry=True), typing.get_args(hints["definition"]["style"])
+    assert all(map(tool.definition, styles))
+    with pytest.raises(ValueError, match="^style must be one of %s, got" % ", ".join(map('"{}"'.format, styles))):
         tool.definition("xml")
     confirm = typing.get_args(hints["__init__"]["confirm"])
     assert confirm == (typing.Callable[[str], bool], type(None))
@@ -5390,9 +5291,8 @@ def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
             results = [tool.run("exit 1", mode="background"), tool.run("sleep 0.4 >/dev/null 2>&1 &")]
         assert eventually(lambda: len(seen) == 3)
         note = lambda n: "failed: exit status: %d" % n if n else "completed"
-        assert sorted(seen, key=lambda one: one[2]) == [
-            (pid, "exited", n, "%d\n" % n, True) for n, pid in enumerate(pids)
-        ]
+        ended = [(pid, "exited", n, "%d\n" % n, True) for n, pid in enumerate(pids)]
+        assert sorted(seen, key=lambda one: one[2]) == ended
         for n, result in enumerate(started):
             assert notes_in(result.output_file) == ["\n\n[background process %s]\n" % note(n)]
         told = [one for result in (*started, *results, tool.run("true")) for one in told_in(result.text)]
@@ -5533,7 +5433,13 @@ BEFORE = [  # what a command may do to its shell before it ends: none of it is c
     *("T_silent_=1; readonly IFS; BASH_EXECUTION_STRING=x", "sleep 0.01 & ( cd /; exit 3 )"),
 ]
 AFTER = [
-    *("", "exit 3", "false", "f() { g() { exit 5; }; g; }; f", "set -e; false; cd /", "(exit 9)", "if"),
+    "",
+    "exit 3",
+    "false",
+    "f() { g() { exit 5; }; g; }; f",
+    "set -e; false; cd /",
+    "(exit 9)",
+    "if",
     "eval 'exit 7'",
 ]
 
@@ -5794,9 +5700,8 @@ def test_req_bash_028_13_what_is_too_large_is_left_out(sizes):
     limit = min(max(os.sysconf("SC_ARG_MAX"), 1 << 18), 6 << 20) - (1 << 17)
     with BashTool("/", carry=True) as tool:
         result = tool.run("\n".join(["cd /usr", *lines, "export T_LAST=1"]))
-        shown = tool.run(
-            "pwd; for n in {0..199}; do v=T_$n; echo ${#v} ${!v+$n}; done | grep ' ' ; ls -d /; echo $T_LAST"
-        )
+        shows = "pwd; for n in {0..199}; do v=T_$n; echo ${#v} ${!v+$n}; done | grep ' ' ; ls -d /; echo $T_LAST"
+        shown = tool.run(shows)
         assert shown.exit_code == 0 and shown.stdout.startswith("/usr\n") and shown.stdout.endswith("/\n1\n")
         kept = {int(line.split()[1]) for line in shown.stdout.splitlines() if " " in line}
         lost = set(range(len(sizes))) - kept

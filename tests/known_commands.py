@@ -10,7 +10,7 @@ and what it leaves behind; `test_known_commands` asks bash itself whether that i
     filler(size)           the text of a command that writes so many bytes
     sizes_about(limit)     sizes of an output at a limit, near it and far from it
     names, folders         names of variables that look like no secret; names of directories
-    any_of(…)              one of these values
+    any_of(…), some_of(…)  one of these values; a list of at least one of them
     at_once(run, things)   runs things side by side, so that a property waits once for many
 """
 
@@ -26,6 +26,10 @@ from hypothesis import strategies as st
 
 def any_of(*values):
     return st.sampled_from(values)
+
+
+def some_of(*values, most=3):
+    return st.lists(st.sampled_from(values), min_size=1, max_size=most)
 
 
 @dataclasses.dataclass(frozen=True)
