@@ -65,13 +65,10 @@ PROMPTS = {
     "pdb": PYTHON + " -c 'breakpoint(); print(1)'",
     "bash -i": "bash --norc -i",
     "tty": "echo x > /dev/tty",
-    "node": "node",
-    "bc": "bc",
-    "ed": "ed",
+    **{name: name for name in ("node", "bc", "ed", "top")},
     "sqlite3": "sqlite3 :memory:",
     "gdb": "gdb -q",
-    "less": "less /etc/passwd",
-    "more": "more /etc/passwd",
+    **{pager: pager + " /etc/passwd" for pager in ("less", "more")},
     "pager": 'seq 500 | "${{PAGER:-less}}"',
     "git log": REPOSITORY + "git commit -q --allow-empty -m one && git log",
     "git commit": REPOSITORY + "git commit --allow-empty",
@@ -81,7 +78,6 @@ PROMPTS = {
     "git clone": "GIT_CURL_VERBOSE=0 git clone -q http://127.0.0.1:9/nothing x-{n}",
     "ssh-keygen": "ssh-keygen -q -f key-{n}",
     "man": "man bash",
-    "top": "top",
     "npm": "mkdir n-{n}; cd n-{n}; npm init",
     "editor": '"$EDITOR" file',
     "eval editor": 'eval "$EDITOR file"',
@@ -101,16 +97,12 @@ PLAIN = "(setsid sleep {n} &); sleep {n} & sleep {n}"
 STUBBORN = "trap '' TERM HUP INT; " + PLAIN  # all of it deaf to TERM, in the group and outside of it
 
 LIBRARY_ENDS = {
-    "SIGKILL": "os.kill(os.getpid(), signal.SIGKILL)",
-    "SIGTERM": "os.kill(os.getpid(), signal.SIGTERM)",
-    "SIGHUP": "os.kill(os.getpid(), signal.SIGHUP)",
-    "SIGINT": "os.kill(os.getpid(), signal.SIGINT)",
+    **{"SIG" + name: "os.kill(os.getpid(), signal.SIG%s)" % name for name in ("KILL", "TERM", "HUP", "INT")},
     "a segfault": "import ctypes; ctypes.string_at(0)",
     "abort": "os.abort()",
     "exec": "os.execv('/bin/sleep', ['sleep', '30'])",
     "_exit": "os._exit(3)",
-    "its last line": "",
-    "its last line, frozen": "",
+    **{"its last line": "", "its last line, frozen": ""},
     "an exception": "1 / 0",
 }
 
@@ -171,9 +163,7 @@ def script(line):
 sys.executable = sys._base_executable = %s
 """
 PACKED = {
-    "-I": dict(python=(sys.executable, "-I")),
-    "-S -E -OO": dict(python=(sys.executable, "-S", "-E", "-OO")),
-    "-W error": dict(python=(sys.executable, "-W", "error", "-b")),
+    **{words: dict(python=(sys.executable, *words.split())) for words in ("-I", "-S -E -OO", "-W error -b")},
     "-X dev": dict(python=(sys.executable, "-X", "dev", "-W", "error")),
     "no sys.executable": dict(first="import sys; sys.executable = sys._base_executable = None\n"),
     "one that is gone": dict(first="import sys; sys.executable = sys._base_executable = '/nowhere/python'\n"),

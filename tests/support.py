@@ -220,11 +220,9 @@ needs_proc = pytest.mark.skipif(IS_BLIND, reason="SPEC.md, Fallbacks: a command 
 THOROUGH = "BASH_TOOL_THOROUGH" in os.environ  # make thorough: more examples, larger sizes, longer soaks
 settings.register_profile(
     "suite",
-    deadline=None,
-    max_examples=500 if THOROUGH else 100 if CHANGED else 50,
     derandomize=not THOROUGH,  # `make test` says the same each time; `make thorough` looks for what is new
-    print_blob=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    **dict(deadline=None, max_examples=500 if THOROUGH else 100 if CHANGED else 50, print_blob=True),
 )
 settings.register_profile("sabotage", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("sabotage" if CHANGED else "suite")
@@ -483,14 +481,9 @@ def compiled_script():
     that start bash_tool.py itself name TOOL."""
     folder = Path(_kept_folder("script-"))
     path = folder / "bash_tool.py"
-    path.write_text(
-        "import sys\n"
-        "with open(%r, 'rb') as code:\n"
-        "    code = __import__('marshal').load(code)\n"
-        "__file__ = sys.argv[0] = %r\n"
-        "sys.path[0] = %r\n"
-        "exec(code)\n" % (str(folder / "code"), str(TOOL), str(TOOL.parent))
-    )
+    text = "import sys\nwith open(%r, 'rb') as code:\n    code = __import__('marshal').load(code)\n"
+    text += "__file__ = sys.argv[0] = %r\nsys.path[0] = %r\nexec(code)\n"
+    path.write_text(text % (str(folder / "code"), str(TOOL), str(TOOL.parent)))
     (folder / "code").write_bytes(marshal.dumps(bash_tool._CODE))
     for each in folder, path, folder / "code":
         each.chmod(0o755)
@@ -704,10 +697,8 @@ class Client(Process):
     """A client of `--mcp` that says exactly what it is told to, and can be slow, rude or gone. The server is a fork of this
     process; with `started`, `command`, `wrap` or `env` it is an interpreter that starts."""
 
-    def __init__(
-        self, *arguments, module=None, command=None, wrap=(), started=False, env=None, timeouts=None, **options
-    ):
-        plain = not (started or command or wrap or env)
+    def __init__(self, *arguments, module=None, command=None, wrap=(), started=False, env=None, **options):
+        plain, timeouts = not (started or command or wrap or env), options.pop("timeouts", None)
         assert plain or module is None, "a variant runs in a fork"
         profile, structured = options.pop("profile", "modes"), options.pop("structured", False)
         if env is None:
@@ -976,9 +967,8 @@ def notes_in(path):
 
 def news_in(result):
     """The notes of a result that tell of jobs that have ended."""
-    return [
-        note for note in result.notes if re.match(r"background process \d+ (completed|failed|ended by|error)", note)
-    ]
+    of_an_end = r"background process \d+ (completed|failed|ended by|error)"
+    return [note for note in result.notes if re.match(of_an_end, note)]
 
 
 def without_news(result):

@@ -12,9 +12,9 @@ from tests.known_commands import any_of
 from tests.spec import HERE, phases, rows_of, state_diagram
 from tests.support import bash_tool, draws, fault
 
+CONSTANTS = "LEAVING UNKILLABLE HOST_LEFT_GRACE KILL_EVERY FILTERS ASK_EVERY".split()
 LEAVING_S, UNKILLABLE_S, HOST_LEFT_GRACE_S, KILL_EVERY_S, FILTERS_S, ASK_EVERY_S = (
-    getattr(bash_tool, name + "_S")
-    for name in "LEAVING UNKILLABLE HOST_LEFT_GRACE KILL_EVERY FILTERS ASK_EVERY".split()
+    getattr(bash_tool, name + "_S") for name in CONSTANTS
 )
 MIB, SPARED, INT, TERM = 1 << 20, bash_tool._SPARED, signal.SIGINT, signal.SIGTERM
 ON_INT, ON_TERM = 1 << INT - 1, 1 << TERM - 1  # in the masks of a process
@@ -396,6 +396,8 @@ def below(parent, one, **fields):
     return one._replace(parent=parent, **fields)
 
 
+INTERACTIVE = PYTHON._replace(reads="pipe", words=(b"python3", b"-i"))
+INTERRUPTED, TRAPPED, WAITS = (PYTHON, "INT"), (TRAPPING, "TERM"), (below(2, PYTHON), "waits")
 # Of each pass the moment and the processes; of each process what it has been sent by then. The grace is 15 s.
 STOPS = {
     "all get TERM: their group gets it": [(0, {2: (BASH, None), 3: (below(2, PLAIN), None)})],
@@ -407,30 +409,20 @@ STOPS = {
     "a fork of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), "TERM")})],
     "a file as input": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="file"), "TERM")})],
     "python - <<E": [(0, {2: (PYTHON._replace(reads="pipe"), "INT")})],
-    "… | python3 -i": [
-        (0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="pipe", words=(b"python3", b"-i")), "TERM")})
-    ],
+    "… | python3 -i": [(0, {2: (PYTHON, "INT"), 3: (INTERACTIVE, "TERM")})],
     "another reader of a pipe": [(0, {2: (PYTHON, "INT"), 3: (NODE._replace(reads="pipe"), "TERM")})],
     "a filter": [(0, {2: (PLAIN, "TERM"), 3: (TAIL, "spared")}), (0.1, {3: (TAIL, "spared")})],
     "a filter of a pipe without a writer": [(0, {2: (PYTHON, "INT"), 3: (TAIL._replace(reads="pipe"), "TERM")})],
     "a filter with a child": [(0, {2: (PYTHON, "INT"), 3: (TAIL, "TERM"), 4: (below(3, PLAIN), "TERM")})],
-    "what appears later": [
-        (0, {2: (PYTHON, "INT")}),
-        (0.05, {2: (PYTHON, "INT"), 3: (PYTHON, "TERM"), 4: (TAIL, "TERM")}),
-    ],
+    "what appears later": [(0, {2: INTERRUPTED}), (0.05, {2: INTERRUPTED, 3: (PYTHON, "TERM"), 4: (TAIL, "TERM")})],
     "a third of the grace": [
-        (0, {2: (PYTHON, "INT"), 3: (TAIL, "spared")}),
-        (4.9, {2: (PYTHON, "INT"), 3: (TAIL, "spared")}),
+        *((moment, {2: INTERRUPTED, 3: (TAIL, "spared")}) for moment in (0, 4.9)),
         (5.0, {2: (PYTHON, "TERM"), 3: (TAIL, "spared")}),
     ],
-    "below a shell with a trap that ends": [
-        (0, {2: (TRAPPING, "TERM"), 3: (below(2, PYTHON), "waits")}),
-        (0.1, {3: (below(1, PYTHON), "INT")}),
-    ],
+    "below a shell with a trap that ends": [(0, {2: TRAPPED, 3: WAITS}), (0.1, {3: (below(1, PYTHON), "INT")})],
     "below a shell with a trap that goes on": [
-        (0, {2: (TRAPPING, "TERM"), 3: (below(2, PYTHON), "waits")}),
-        (0.45, {2: (TRAPPING, "TERM"), 3: (below(2, PYTHON), "waits")}),
-        (0.5, {2: (TRAPPING, "TERM"), 3: (below(2, PYTHON), "TERM")}),
+        *((moment, {2: TRAPPED, 3: WAITS}) for moment in (0, 0.45)),
+        (0.5, {2: TRAPPED, 3: (below(2, PYTHON), "TERM")}),
     ],
     "a reader below a shell with a trap": [
         (0, {2: (TRAPPING, "TERM"), 3: (below(2, PYTHON, reads="pipe"), "TERM"), 4: (below(1, PYTHON), "INT")})
@@ -466,6 +458,5 @@ def test_a_stop_asks_each_process_in_its_way():
             assert not [pid for pid, number in chosen.items() if sent.get(pid) == number], case  # once
             sent.update(chosen)
             assert {pid: names.get(steps.sent.get(pid)) for pid in known} == {p: s for p, (_, s) in known.items()}, case
-            assert {pid: sent[pid] for pid in known if pid in sent} == {
-                pid: number for pid, number in steps.sent.items() if pid in known and number in (INT, TERM)
-            }, case
+            given = {pid: number for pid, number in steps.sent.items() if pid in known and number in (INT, TERM)}
+            assert {pid: sent[pid] for pid in known if pid in sent} == given, case
