@@ -173,9 +173,8 @@ def test_row_03_fails_at_once(tmp_path):
         for command, code in [("echo no such thing >&2; exit 3", "3"), ("echo no such thing; kill -9 $$", r"137\b.*")]:
             failed = r"\[command failed: exit code %s" % code
             texts = []  # a busy machine may take longer than the look
-            assert eventually(lambda: re.match(failed, texts.append(ask(command, mode="background")) or texts[-1])), (
-                texts
-            )
+            more = lambda: texts.append(ask(command, mode="background"))
+            assert eventually(lambda: more() or re.match(failed, texts[-1])), texts
             text = texts[-1]
             assert "no such thing" in text and "<pid>" in text
             path = Path(re.search("<output_file>(.*)</output_file>", text).group(1))
@@ -360,9 +359,8 @@ def test_row_06_both_ends_the_size_and_the_whole():
             assert result.truncated and result.total_bytes == len(whole) and len(result.text) < 9500
             head, tail = result.stdout.split("\n\n[snip]\n\n")
             assert whole.startswith(head.partition("]\n")[2] or head) and whole.endswith(tail)
-            assert "[output truncated in middle: got %.1fKB, max is 128KB]" % (len(whole) / 1024) in result.text or (
-                "[output truncated in middle: got %.1fMB" % (len(whole) / 2**20) in result.text
-            )
+            size = "%.1fKB" % (len(whole) / 1024) if len(whole) < 2**20 else "%.1fMB" % (len(whole) / 2**20)
+            assert "[output truncated in middle: got %s, max is 128KB]" % size in result.text
             assert "[full output: %s]" % result.output_file in result.text
             assert Path(result.output_file).read_text() == whole
         assert tool.run("seq 20000").stdout == "".join("%d\n" % number for number in range(1, 20001))
@@ -977,15 +975,10 @@ def test_row_19_however_the_file_is_kept(tmp_path):
         removal = before + "import shutil; shutil.rmtree(%r)\n" % str(venv)
         checks(python=(venv / "bin" / "python",), then=removal)
 
-    def venv_before_the_first_call():
-        without_venv("one")
-
-    def venv_after_a_call():
-        without_venv("two", "BashTool().run('true')\n")
-
-    cases = {act.__name__: act for act in locals().copy().values() if getattr(act, "__code__", None)}
-    names = ["zipped", "streamed", "edited", "removed", "venv_before_the_first_call", "venv_after_a_call"]
-    side_by_side(lambda name: cases[name](), names, workers=4)
+    cases = {act.__name__: act for act in (zipped, streamed, edited, removed)}
+    cases["venv before the first call"] = lambda: without_venv("one")
+    cases["venv after a call"] = lambda: without_venv("two", "BashTool().run('true')\n")
+    side_by_side(lambda name: cases[name](), cases, workers=4)
 
 
 # ---- 20 A bare environment ----------------------------------------------------------------------
@@ -995,9 +988,8 @@ def test_row_20_no_home_no_path_no_locale():
     odd = dict(LANG="xx_XX.nothing", LC_ALL="C", HOME="/nowhere", PATH="/usr/bin:/bin:relative", SHELL="/bin/false")
 
     def command_line():
-        done = cli(
-            "echo 'é 🙂' ${HOME-none}; ls / >/dev/null && sort /etc/passwd | head -n 0; printf '🙂' | wc -m", env=bare
-        )
+        command = "echo 'é 🙂' ${HOME-none}; ls / >/dev/null && sort /etc/passwd | head -n 0; printf '🙂' | wc -m"
+        done = cli(command, env=bare)
         assert (done.returncode, done.stdout.decode()) == (0, "é 🙂 none\n1\n"), done
 
     def server():

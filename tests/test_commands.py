@@ -305,9 +305,7 @@ def test_what_saves_the_state_leaves_no_trace_in_it():
     assert Path("data").read_bytes() == b"head\0tail"
 
 
-@fault(
-    "a_command_of_a_tool_that_carries", saboteur=("Shell._spawn", '[b"PWD"] = cwd', '[b"PWD"] = os.path.realpath(cwd)')
-)
+@fault("a_command_of_a_tool_that_carries", ("Shell._spawn", '[b"PWD"] = cwd', '[b"PWD"] = os.path.realpath(cwd)'))
 def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_entered():
     """So do commands that leave the state as it was: with variables, with a directory, in the background."""
     os.makedirs("place/below")

@@ -33,7 +33,7 @@ from tests.support import tiny, variant_module, warm_up, with_supervisors_that
 def test_an_exception_at_any_moment(kind, nothing_is_left):
     """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
     next call answers."""
-    command = {"foreground": "sleep 600 & echo $!; kill -9 %1", "background": "sleep 600"}[kind]
+    command = "sleep 600 & echo $!; kill -9 %1" if kind == "foreground" else "sleep 600"
     program = """
         tool, chance = BashTool(state_dir="s"), random.Random(7)
 
@@ -113,9 +113,7 @@ def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_
     assert eventually(lambda: not alive(result.pid))
 
 
-@fault(
-    "a_monitor_that", saboteur=("Exchange.wait_until_over", "is_here or self not in self._closing._exchanges", "True")
-)
+@fault("a_monitor_that", ("Exchange.wait_until_over", "is_here or self not in self._closing._exchanges", "True"))
 def test_a_monitor_that_comes_late(monkeypatch):
     """A monitor thread that starts while close() waits receives the end of its job, and no message of the next
     command."""
@@ -162,10 +160,7 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
 
 
-@fault(
-    "the_seconds_of_a_job-1",
-    saboteur=("Command.describe", "(life.seen.exited_s or monotonic()) - life.started_s", "0.5"),
-)
+@fault("the_seconds_of_a_job-1", ("Command.describe", "(life.seen.exited_s or monotonic()) - life.started_s", "0.5"))
 @needs_proc
 def test_the_seconds_of_a_job_go_on_at_its_end():
     """A kept command has run since its shell began: while it runs, and then."""
@@ -335,11 +330,9 @@ def test_t05_a_group_that_cannot_be_signalled(problem):
 
 def module_that_spares():
     """A module whose supervisors cannot end the process `sleep 600.0625`."""
-    spare = (
-        "def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
-        "    if b'0.0625' not in _read_file('/proc/%d/cmdline' % pid):\n"
-        "        real(pid, number)\n"
-        "os.kill = kill\n"
+    spare = "def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
+    spare += (
+        "    if b'0.0625' not in _read_file('/proc/%d/cmdline' % pid):\n        real(pid, number)\nos.kill = kill\n"
     )
     return with_supervisors_that(spare, UNKILLABLE_S="0.3")
 
@@ -544,13 +537,8 @@ def test_a_finalizer_that_calls():
 def test_a_sweep_that_cannot_look_says_so():
     """Where the supervisor cannot read what lives below it, nothing is declared gone: the note says that something
     lives."""
-    blind = (
-        "def listdir(path: str = '.', real: Any = os.listdir) -> Any:\n"
-        "    if str(path).startswith('/proc'):\n"
-        "        raise OSError(24, 'Too many open files')\n"
-        "    return real(path)\n"
-        "os.listdir = listdir\n"
-    )
+    blind = "def listdir(path: str = '.', real: Any = os.listdir) -> Any:\n    if str(path).startswith('/proc'):\n"
+    blind += "        raise OSError(24, 'Too many open files')\n    return real(path)\nos.listdir = listdir\n"
     module = with_supervisors_that(blind, UNKILLABLE_S="0.3")
     with module.BashTool(profile=tiny(default=0.5, grace=0.2, module=module)) as tool:
         result = tool.run(lasting("setsid sleep 600 & echo $! > escaped; sleep 600"))

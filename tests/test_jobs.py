@@ -167,10 +167,8 @@ def test_a_job_in_a_directory_that_is_gone(tmp_path):
 def test_one_bad_record_spoils_no_other(wrong):
     """A record that is no JSON object, or has a field that is not of its type, hides its own job alone."""
     with BashTool(profile=tiny(grace=0.3), state_dir="state") as tool:
-        bad, good = (
-            background(tool, "until [ -e go ]; do sleep 0.02; done; exit 3"),
-            background(tool, lasting("sleep 601")),
-        )
+        bad = background(tool, "until [ -e go ]; do sleep 0.02; done; exit 3")
+        good = background(tool, lasting("sleep 601"))
         Path("go").touch()
         assert bad.wait(20)
         record = Path(record_beside(bad.output_file))
@@ -185,10 +183,8 @@ def test_one_bad_record_spoils_no_other(wrong):
 @pytest.mark.parametrize("how", ["slow", "killed"])
 def test_a_supervisor_that_does_not_get_to_its_command(how):
     """Of a supervisor that is cancelled or killed before its command began nothing is left."""
-    act = {
-        "slow": "open(%r, 'x').close(); time.sleep(2)" % os.path.abspath("begun"),
-        "killed": "os.kill(os.getpid(), 9)",
-    }[how]
+    slow = "open(%r, 'x').close(); time.sleep(2)" % os.path.abspath("begun")
+    act = slow if how == "slow" else "os.kill(os.getpid(), 9)"
     spawn = "def spawn(*words: Any, real: Any = subprocess.Popen, **options: Any) -> Any:\n    %s\n" % act
     spawn += "    return real(*words, **options)\nsubprocess.Popen = spawn\n"
     module = variant((*IN_A_SUPERVISOR, spawn + IN_A_SUPERVISOR[1]))
@@ -263,10 +259,8 @@ def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is
 def test_another_tools_job_at_its_limit_and_a_number_given_again():
     """A tool that asks about a job of another tool reads its limit; a number is that of the latest job which has
     it."""
-    with (
-        BashTool(state_dir="state", profile=tiny(grace=0.3)) as other,
-        BashTool(state_dir="state", profile=keeping(0.2)) as tool,
-    ):
+    other = BashTool(state_dir="state", profile=tiny(grace=0.3))
+    with other, BashTool(state_dir="state", profile=keeping(0.2)) as tool:
         over = other.run(lasting("sleep 600"), mode="background", timeout_s=0.8).pid
         assert other.job(over).wait(20)
         assert "ended, exit code none (timed out after 0.8s)" in tool.call({"check_pid": over}).text

@@ -65,9 +65,8 @@ def test_methods_and_attributes(tmp_path):
     names, methods = public(BashTool)
     rows = table("method of `BashTool`")
     assert {each.partition("(")[0] for each in rows} == methods
-    assert {each for each in rows if "…" not in each} == {
-        signature(getattr(BashTool, m), m) for m in methods - {"call", "run"}
-    }
+    known = {signature(getattr(BashTool, m), m) for m in methods - {"call", "run"}}
+    assert {each for each in rows if "…" not in each} == known
     with BashTool(state_dir=tmp_path) as tool:
         job = tool.job(tool.run("true", mode="background").pid)
         attributes = {name for name in vars(tool) if not name.startswith("_")} | (names - methods)
@@ -75,14 +74,12 @@ def test_methods_and_attributes(tmp_path):
     names, methods = public(bash_tool.Job)
     rows = table("method of `Job`")
     assert {each.partition("(")[0] for each in rows} == methods
-    assert {each for each in rows if "until" not in each} == {
-        signature(getattr(bash_tool.Job, m), m).replace(", *, until=None", "") for m in methods
-    }
+    known = {signature(getattr(bash_tool.Job, m), m).replace(", *, until=None", "") for m in methods}
+    assert {each for each in rows if "until" not in each} == known
     own = {name for name in vars(job) if not name.startswith("_")}
     assert set(table("attribute of `Job`")) == (names - methods) | own
-    assert {
-        name.rstrip("()") for name in re.findall(r"`(\w+(?:\(\))?)`", MANUAL.split("`Cancel()` has ")[1][:100])
-    } >= public(bash_tool.Cancel)[0]
+    told = re.findall(r"`(\w+)(?:\(\))?`", MANUAL.split("`Cancel()` has ")[1][:100])
+    assert set(told) >= public(bash_tool.Cancel)[0]
     assert "`serve(tool)`" in MANUAL and inspect.signature(bash_tool.serve).parameters.keys() >= {"tool"}
     styles = table("style of `definition`")
     for style in styles:
@@ -168,25 +165,18 @@ def test_limits():
         "one message to the MCP server": (bash_tool.MAX_MESSAGE_BYTES,),
     }
     told = {name: size(each)[:-2] + words[size(each)[-2:]] for name, (each,) in sizes.items()}
-    told["all output files of a folder"] = "%d GiB, %d files" % (
-        bash_tool.FOLDER_CAP_BYTES >> 30,
-        bash_tool.FOLDER_CAP_FILES,
-    )
+    of_a_folder = (bash_tool.FOLDER_CAP_BYTES >> 30, bash_tool.FOLDER_CAP_FILES)
+    told["all output files of a folder"] = "%d GiB, %d files" % of_a_folder
     told["live background jobs of a tool"] = str(bash_tool.MAX_JOBS)
     told["running calls of one MCP client"] = str(bash_tool.MAX_CALLS)
     told["`timeout_s`, in the longest case"] = "%g s" % bash_tool.LONGEST_S
     told["time of `slow`"] = "%g s" % MODES.timeouts_s["slow"]
     told["time of `background`"] = told["time of a kept command in all"] = "%d s" % MODES.timeouts_s["background"]
     told["from the first signal to SIGKILL"] = "%g s" % MODES.grace_s
-    told["reading on after the shell's end"] = "%g s of silence, %g s in all" % (
-        MODES.drain_idle_s,
-        MODES.drain_total_s,
-    )
-    default = "%g s (JOBS, STREAMS, GUARDED: %g s)" % (
-        MODES.timeouts_s["default"],
-        bash_tool.JOBS.timeouts_s["default"],
-    )
-    told["time of the mode `default`"] = default
+    after_the_end = (MODES.drain_idle_s, MODES.drain_total_s)
+    told["reading on after the shell's end"] = "%g s of silence, %g s in all" % after_the_end
+    default = tuple(row.timeouts_s["default"] for row in (MODES, bash_tool.JOBS))
+    told["time of the mode `default`"] = "%g s (JOBS, STREAMS, GUARDED: %g s)" % default
     rows = table("limit")
     told["time of one command"], told["output that is shown whole"] = "that of its mode", "by [profile](#profiles)"
     assert {name: row[0].replace("1e9", "1e+09") for name, row in rows.items()} == told

@@ -85,10 +85,8 @@ def test_an_interrupted_evaluation_keeps_results_and_leaves_nothing(way, end, tm
     """60 tasks, eight at a time, each of which leaves a process, and some of which ignore TERM; one Ctrl-C in the middle."""
     program, seconds = block("pool.shutdown" if way == "threads" else "run_in_executor"), unique()
     assert len(program.split("\n\nevaluate(")[0].split("\n")) <= 25 or way == "asyncio"
-    words, env = (
-        [sys.executable, "-c", INTERRUPTED % end, program, seconds],
-        dict(os.environ, PYTHONPATH=str(TOOL.parent)),
-    )
+    words = [sys.executable, "-c", INTERRUPTED % end, program, seconds]
+    env = dict(os.environ, PYTHONPATH=str(TOOL.parent))
     host = subprocess.Popen(words, cwd=tmp_path, env=env, stderr=subprocess.PIPE)
     results = tmp_path / "results"
     try:
@@ -196,10 +194,6 @@ def test_a_watcher_goes_on():
 def test_judging_another_implementation():
     (program,) = recipes("Judging another implementation")
     wire, dump = program.strip().split("\n")
-    shown = subprocess.run(
-        ["bash", "-c", wire.replace("make", "make -n", 1)], cwd=HERE, stdout=subprocess.PIPE, check=True
-    )
-    assert b'-m tests.conformance "node my-server.mjs"' in shown.stdout
-    dump = dump.replace("python3", sys.executable, 1)
-    printed = subprocess.run(["bash", "-c", dump], cwd=HERE, stdout=subprocess.PIPE, check=True)
-    assert len(json.loads(printed.stdout)) > 100
+    lines = wire.replace("make", "make -n", 1), dump.replace("python3", sys.executable, 1)
+    shown, printed = (subprocess.check_output(["bash", "-c", line], cwd=HERE) for line in lines)
+    assert b'-m tests.conformance "node my-server.mjs"' in shown and len(json.loads(printed)) > 100

@@ -25,15 +25,13 @@ from tests.support import record_beside, request, stop_in, supervisor_of, tiny, 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_what_a_server_was_started_to_ignore(number):
     """Stays ignored; where stdin is a terminal, INT ends the server as TERM does (025.22)."""
-    with Client(
-        command=[sys.executable, compiled_script(), "--mcp"], preexec_fn=lambda: signal.signal(number, signal.SIG_IGN)
-    ) as client:
+    words = [sys.executable, compiled_script(), "--mcp"]
+    with Client(command=words, preexec_fn=lambda: signal.signal(number, signal.SIG_IGN)) as client:
         client.ask("ping")
         client.begin("sleep 0.5; echo not cancelled")
         client.process.send_signal(number)
         assert client.receive()["result"]["content"][0]["text"] == "not cancelled\n"
     ours, theirs = pty.openpty()
-    words = [sys.executable, compiled_script(), "--mcp"]
     with os.fdopen(ours, "wb", 0) as keyboard, subprocess.Popen(words, stdin=theirs, stdout=subprocess.PIPE) as server:
         os.close(theirs)
         keyboard.write(json.dumps(request("ping")).encode() + b"\n")
@@ -115,20 +113,15 @@ def test_what_is_said_of_a_job():
         assert (known["command"], known["pid"], known["status"]) == (lasting("sleep 600 # what"), job.pid, "running")
         assert known["supervisor"] == [supervisor_of(job), birth(supervisor_of(job))]
         assert known["at"] == -1 and job.kill() and record_of(job)["at"] == 0
-        *_, note = tool.run(
-            lasting("setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done")
-        ).notes
+        start = "setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done"
+        *_, note = tool.run(lasting(start)).notes
         assert lasting(' "sh -c echo > begun; sleep 600; : toX"') in note
         os.system(stop_in(note))
         other = background(tool, lasting("env -i setsid sleep 600.25 & echo $! > left; sleep 2"))
         assert other.wait(20) and other.status == "exited"
         assert alive(number_in("left")) and other.kill() and not alive(number_in("left"))
-        failed = BashTool(shell="no-such-shell")
-        assert (
-            failed.run("x", mode="background").text
-            == failed.run("x").text
-            == "[system error: the shell no-such-shell was not found]\n"
-        )
+        said = [BashTool(shell="no-such-shell").run("x", mode=mode).text for mode in ("default", "background")]
+        assert said == 2 * ["[system error: the shell no-such-shell was not found]\n"]
     os.mkdir("gone")
     with BashTool("gone", profile=keeping(0.5)) as tool:
         os.rmdir("gone")
@@ -176,9 +169,8 @@ def test_the_shell_is_looked_for_along_the_path():
 @pytest.mark.parametrize("call", ["subprocess.Popen", "os.waitpid"], ids=["before the spawn", "behind it"])
 def test_a_bug_is_told_as_one(call):
     """What goes wrong in the tool itself is the answer, with its reason, and leaves nothing that runs."""
-    module = with_supervisors_that(
-        "def wrong(*_: object, **__: object) -> None:\n    print(1 / 0)\n%s = wrong\n" % call
-    )
+    wrong = "def wrong(*_: object, **__: object) -> None:\n    print(1 / 0)\n%s = wrong\n"
+    module = with_supervisors_that(wrong % call)
     result = module.BashTool(timeout_s=1).run(lasting("echo $$ > me; sleep 600"))
     assert result.status == "failed" and "ZeroDivisionError" in result.text, result
     assert WITHOUT in ("proc", "subreaper") or eventually(lambda: not lives_in("me"))
@@ -225,15 +217,12 @@ def test_a_cancel_among_many_calls():
             kept = [client.begin("sleep 0.2; echo ok") for _ in range(12)]
             for id_ in cancelled:
                 client.cancel(id_)
-            answers = {
-                answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in kept)
-            }
-            assert answers == dict.fromkeys(kept, "ok\n")
+            answers = [client.receive() for _ in kept]
+            said = {answer["id"]: answer["result"]["content"][0]["text"] for answer in answers}
+            assert said == dict.fromkeys(kept, "ok\n")
 
 
-@pytest.mark.parametrize(
-    "numbers", [("TERM",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join
-)
+@pytest.mark.parametrize("numbers", ["TERM", "TERM INT", "HUP TERM TERM", "TERM TERM INT HUP"])
 def test_signals_of_a_busy_server(numbers):
     """Signals end a server wherever they meet it, idle or with a full outbox, and leave no word on stderr."""
     for full in (False, True):
@@ -243,7 +232,7 @@ def test_signals_of_a_busy_server(numbers):
             os.set_blocking(stdin, False)
             while full and select.select([], [stdin], [], 1.0)[1]:  # until it reads no more
                 os.write(stdin, line)
-            for number in numbers:
+            for number in numbers.split():
                 client.process.send_signal(getattr(signal, "SIG" + number))
             assert client.process.wait(timeout=20) == 0 and client.process.stderr.read() == b""
             client.process.stderr.close()
@@ -257,9 +246,8 @@ def test_a_sink_that_does_not_block():
         theirs.setblocking(False)
         server = subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=theirs)
         for id_ in (1, 2):
-            server.stdin.write(
-                json.dumps(request("tools/call", id_, name="bash", arguments={"command": "seq 20000"})).encode() + b"\n"
-            )
+            asks = request("tools/call", id_, name="bash", arguments={"command": "seq 20000"})
+            server.stdin.write(json.dumps(asks).encode() + b"\n")
         server.stdin.flush()
         theirs.close()
         with ours.makefile("rb") as lines:
@@ -269,9 +257,8 @@ def test_a_sink_that_does_not_block():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.setblocking(False)
-        shell = subprocess.Popen(
-            [sys.executable, compiled_script(), "seq 20000; exit 3"], stdin=subprocess.DEVNULL, stdout=theirs
-        )
+        words = [sys.executable, compiled_script(), "seq 20000; exit 3"]
+        shell = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=theirs)
         theirs.close()
         with ours.makefile("rb") as lines:  # the command line too
             assert lines.read().endswith(b"\n20000\n") and shell.wait(timeout=20) == 3

@@ -16,9 +16,8 @@ def test_words_for_sizes_and_values():
     K = 1024
     sizes = {0: "0B", 1: "1B", 1023: "1023B", K: "1KB", K + 1: "1.0KB", 3 * K // 2: "1.5KB", K * K - 1: "1024.0KB"}
     sizes.update({K * K: "1MB", 5 * K * K // 2: "2.5MB", K**3 - K * K: "1023MB", K**3: "1GB", 5 * K**3 // 2: "2.5GB"})
-    assert {count: bash_tool.format_size(count) for count in sizes} == sizes and bash_tool.format_size(
-        3 * K**4
-    ) == "3072GB"
+    sizes[3 * K**4] = "3072GB"
+    assert {count: bash_tool.format_size(count) for count in sizes} == sizes
     times = {30.0: "30s", 900.0: "900s", 0.7: "0.7s", 1.23456: "1.235s", 0.0004: "0s", 86400000.0: "86400000s"}
     times.update({999999.0: "999999s", 999999.97: "999999s", 1e6: "1000000s", 1000000.5: "1000000s"})
     assert {seconds: bash_tool.format_seconds(seconds) for seconds in times} == times
@@ -57,9 +56,8 @@ def test_what_may_be_half_there_is_held_back(data, in_head, newlines):
         end = data[-n:]
         lead = end[0]
         more = {2: 0xC2 <= lead <= 0xDF, 3: 0xE0 <= lead <= 0xEF, 4: 0xF0 <= lead <= 0xF4}
-        half = any(
-            fits and n < length and all(0x80 <= byte <= 0xBF for byte in end[1:]) for length, fits in more.items()
-        )
+        goes_on = all(0x80 <= byte <= 0xBF for byte in end[1:])
+        half = any(fits and n < length and goes_on for length, fits in more.items())
         half |= end in (b"\r", b"\x1b", b"\x1b[", b"\x1b]")
         half |= end[:2] == b"\x1b[" and end[2:].lstrip(b"0123456789:;<=>?").lstrip(b" !\"#$%&'()*+,-./") == b""
         half |= end[:2] == b"\x1b]" and not set(end[2:-1]) & set(b"\x07\x1b\n") and end[-1:] not in (b"\x07", b"\n")
@@ -87,13 +85,8 @@ def test_profiles_that_cannot_be():
     dataclasses.replace(MODES, max_output_bytes=8, snip_size=4)
     dataclasses.replace(JOBS, max_output_bytes=8, rolling_bytes=8)
     KEEP = bash_tool.OnTimeout.KEEP
-    wrong = [
-        (
-            MODES,
-            {"timeouts_s": {"slow": 1.0}},
-            "timeouts_s takes seconds by mode, with \"default\"; \"background\" where the format tells of jobs, got {'slow': 1.0}",
-        )
-    ]
+    by_mode = 'timeouts_s takes seconds by mode, with "default"; "background" where the format tells of jobs, got %r'
+    wrong = [(MODES, {"timeouts_s": {"slow": 1.0}}, by_mode % {"slow": 1.0})]
     for value in (0, -0.5, float("inf"), float("nan"), 1e9 + 1, True, "1"):
         reason = "timeouts_s['slow'] takes seconds above 0 and up to 1000000000, got %r" % value
         wrong.append((MODES, {"timeouts_s": {"default": 1.0, "slow": value}}, reason))
@@ -107,9 +100,8 @@ def test_profiles_that_cannot_be():
     cannot_keep += [(JOBS, {"saves": False}, KEEP), (MODES, {"on_timeout": "keep"}, "keep")]
     reason = "on_timeout takes OnTimeout.KILL, or KEEP where the format tells of jobs and `saves` is True, got %r"
     wrong += [(row, changes, reason % got) for row, changes, got in cannot_keep]
-    reason = 'timeouts_s takes seconds by mode, with "default"; "background" where the format tells of jobs, got %r'
     both = {"default": 1.0, "background": 1.0}
-    wrong += [(row, {"timeouts_s": both}, reason % both) for row in (STREAMS, GUARDED)]
+    wrong += [(row, {"timeouts_s": both}, by_mode % both) for row in (STREAMS, GUARDED)]
     for row, changes, reason in wrong:
         with pytest.raises(ValueError) as refused:
             dataclasses.replace(row, **changes)
