@@ -141,15 +141,10 @@ def kept_of(chunks, *arguments):
 def test_req_bash_001_3_keeps_both_ends():
     reached = set()
 
-    @given(
-        st.one_of(
-            st.text(any_of(*"aé€😀\n\t"), max_size=120).map(str.encode),
-            st.integers(50, 80).map(lambda n: b"\xff" * n),
-            st.integers(60, 70).map(lambda n: b"x" * n),
-        ),
-        any_of(64, 65),
-        any_of(1, 8, 30, 32),
-    )
+    repeated = st.integers(50, 80).map(lambda n: b"\xff" * n) | st.integers(60, 70).map(lambda n: b"x" * n)
+    texts = st.text(any_of(*"aé€😀\n\t"), max_size=120).map(str.encode)
+
+    @given(texts | repeated, any_of(64, 65), any_of(1, 8, 30, 32))
     @example(b"x" * 64, 64, 8)
     @example(b"x" * 65, 64, 8)
     @example(b"\xff" * 60, 64, 8)
@@ -1682,12 +1677,9 @@ TIMEOUTS = [None, None, 999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001,
 
 @clause("006.10", saboteur=("argument_schemas", '"minimum": 1000', '"minimum": 0'))
 @given(
-    any_of(*PROFILES.values()),
-    st.none() | json_values(),
+    *(any_of(*PROFILES.values()), st.none() | json_values()),
     st.none() | any_of(999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1e3),
-    any_of(None, None, True, False, "true", 1),
-    any_of(None, None, "slow", "background", "default"),
-    st.booleans(),
+    *(any_of(None, None, True, False, "true", 1), any_of(None, None, "slow", "background", "default"), st.booleans()),
 )
 @example(MODES, "x", 120, None, None, False)
 @example(MODES, "x", 5, True, None, False)
@@ -2733,13 +2725,10 @@ def test_req_bash_014_4_all_else_passes(environ, set_to, taken):
 
 @clause("014.5", saboteur=("tool_env", "{**NON_INTERACTIVE, **base}", "{**base, **NON_INTERACTIVE}"))
 def test_req_bash_014_5_a_given_environment_is_passed():
-    @few(
-        st.dictionaries(
-            names | any_of("PAGER", "GIT_PAGER", "EDITOR", "TERM", "MY_TOKEN", "A_PASSWORD", "a-b", "é"),
-            st.text(any_of(*"ab =:/$'\"\\\n\té€😀"), max_size=20) | st.just("hunter2"),
-            max_size=8,
-        )
-    )
+    some_names = names | any_of("PAGER", "GIT_PAGER", "EDITOR", "TERM", "MY_TOKEN", "A_PASSWORD", "a-b", "é")
+    texts = st.text(any_of(*"ab =:/$'\"\\\n\té€😀"), max_size=20) | st.just("hunter2")
+
+    @few(st.dictionaries(some_names, texts, max_size=8))
     @example({"MY_TOKEN": "x", "PAGER": "more", "BASH_ENV": "/dev/null"})
     def is_passed(chosen):
         given_env = {"PATH": os.environ["PATH"], **chosen}
@@ -2880,10 +2869,7 @@ OTHER_FAILURES = [line.strip() for line in OTHER_FAILURES.split("|")]
 @clause("014.10", saboteur=("withheld_notes", "tells_all or ", ""))
 @few(
     st.lists(any_of(*AUTHENTICATION), min_size=1),
-    st.lists(any_of(*OTHER_FAILURES)),
-    any_of(*PROFILES),
-    st.integers(1, 25),
-    st.integers(0, 1),
+    *(st.lists(any_of(*OTHER_FAILURES)), any_of(*PROFILES), st.integers(1, 25), st.integers(0, 1)),
     any_of("default", "background"),
 )
 def test_req_bash_014_10_all_are_told_where_one_may_be_missed(speaking, others, profile, count, stream, mode):
@@ -4650,23 +4636,14 @@ def messages():
     def with_members(version="2.0", **needed):
         return st.fixed_dictionaries({"jsonrpc": st.just(version), **needed}, optional=params)
 
-    return {
-        "request": with_members(id=ids, method=methods),
-        "notification": with_members(method=methods),
-        "answer": with_members(result=junk) | st.fixed_dictionaries({"result": junk, "id": ids}),
-        "none, with an id": st.one_of(
-            *(with_members(version, id=ids, method=methods) for version in ("1.0", 2, None)),
-            with_members(id=ids, method=no_methods),
-            with_members(id=ids),
-        ),
-        "none": st.one_of(
-            junk.filter(lambda value: not isinstance(value, dict)),
-            with_members(id=no_ids, method=methods),
-            with_members("1.0", method=methods),
-            with_members(),
-            st.just({}),
-        ),
-    }
+    request, notification = with_members(id=ids, method=methods), with_members(method=methods)
+    answer = with_members(result=junk) | st.fixed_dictionaries({"result": junk, "id": ids})
+    with_an_id = [with_members(version, id=ids, method=methods) for version in ("1.0", 2, None)]
+    with_an_id += [with_members(id=ids, method=no_methods), with_members(id=ids)]
+    without = [junk.filter(lambda value: not isinstance(value, dict)), with_members(id=no_ids, method=methods)]
+    without += [with_members("1.0", method=methods), with_members(), st.just({})]
+    known = {"request": request, "notification": notification, "answer": answer}
+    return {**known, "none, with an id": st.one_of(with_an_id), "none": st.one_of(without)}
 
 
 @clause("025.12", saboteur=("handle", 'message.get("jsonrpc") != "2.0"', "False"))
@@ -4902,13 +4879,12 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     wrong.update(carry=("yes",), ephemeral=(1,), state_dir=("",))
     calls += [(name, BashTool, {name: value}) for name in wrong for value in wrong[name]]
     calls += [
-        ("shell", BashTool, {"shell": ()}),
+        *(("shell", BashTool, {"shell": ()}), ("jobs", tool.wait, {"jobs": [4711]})),
         ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": {"slow": 60}}),
         ("on_timeout", dataclasses.replace, {"obj": MODES, "on_timeout": "keep"}),
         ("stdin", tool.run, {"command": "touch ran", "stdin": ["a"]}),
         ("cancel", tool.run, {"command": "touch ran", "cancel": 5}),
         ("on_output", tool.call, {"arguments": {"command": "touch ran"}, "on_output": 5}),
-        ("jobs", tool.wait, {"jobs": [4711]}),
         *[("timeout_s", tool.wait, {"timeout_s": value}) for value in ("5", True, float("nan"))],
         *[("until", job.wait, {"until": value}) for value in (5, b"x", ["x"])],
     ]
@@ -5432,16 +5408,8 @@ BEFORE = [  # what a command may do to its shell before it ends: none of it is c
     "shopt -s expand_aliases extdebug; alias printf=false pwd=false",
     *("T_silent_=1; readonly IFS; BASH_EXECUTION_STRING=x", "sleep 0.01 & ( cd /; exit 3 )"),
 ]
-AFTER = [
-    "",
-    "exit 3",
-    "false",
-    "f() { g() { exit 5; }; g; }; f",
-    "set -e; false; cd /",
-    "(exit 9)",
-    "if",
-    "eval 'exit 7'",
-]
+AFTER = ["", "exit 3", "false", "f() { g() { exit 5; }; g; }; f", "set -e; false; cd /", "(exit 9)", "if"]
+AFTER.append("eval 'exit 7'")
 
 
 @st.composite

@@ -45,70 +45,64 @@ IN_TWO_LINES = "printf 'import time; f = open(\"ready\", \"w\"); time.sleep(600)
 SAVES = "import signal, sys, time; signal.signal(15, lambda *_: (print('saved'), sys.exit()))"
 NODE = """process.on("SIGINT", () => { console.log("asked"); process.exit(0); }); require("fs").writeFileSync("ready", "");"""
 
-# What runs; behind it what stands in s.sh, and what the answer must hold. Each makes `ready` when it is time to stop it,
+# What runs; behind it what the answer must hold, and what stands in s.sh. Each makes `ready` when it is time to stop it,
 # and names that begin with `later` if it goes on.
 CASES = {
-    "script": (S + "./s.sh", "touch ready; sleep 600\ntouch later", ""),
-    "script or": (S + "./s.sh || true; touch later", E + " || touch later", "asked"),
-    "script in a loop": (S + "./s.sh", "for n in 1 2 3; do %s; touch later-$n; done" % E, "asked"),
-    "timeout": (S + "timeout 500 ./s.sh", E + "\ntouch later", "asked"),
-    "nice and env": (S + "env nice stdbuf -oL nohup setsid ./s.sh", E + "\ntouch later", ""),
-    "strace": (S + "strace -f -o /dev/null ./s.sh", E + "\ntouch later", "asked"),
-    "sudo": (S + "sudo -n ./s.sh", E + "\ntouch later", ""),
-    "script | tail": (S + "./s.sh | tail -n 3; touch later", E + "\ntouch later", "asked"),
-    "make": (S + "printf 'all:\\n\\t-./s.sh\\n\\ttouch later\\n' > Makefile; make", E + "\ntouch later", "asked"),
+    "script": (S + "./s.sh", "", "touch ready; sleep 600\ntouch later"),
+    "script or": (S + "./s.sh || true; touch later", "asked", E + " || touch later"),
+    "script in a loop": (S + "./s.sh", "asked", "for n in 1 2 3; do %s; touch later-$n; done" % E),
+    "timeout": (S + "timeout 500 ./s.sh", "asked", E + "\ntouch later"),
+    "nice and env": (S + "env nice stdbuf -oL nohup setsid ./s.sh", "", E + "\ntouch later"),
+    "strace": (S + "strace -f -o /dev/null ./s.sh", "asked", E + "\ntouch later"),
+    "sudo": (S + "sudo -n ./s.sh", "", E + "\ntouch later"),
+    "script | tail": (S + "./s.sh | tail -n 3; touch later", "asked", E + "\ntouch later"),
+    "make": (S + "printf 'all:\\n\\t-./s.sh\\n\\ttouch later\\n' > Makefile; make", "asked", E + "\ntouch later"),
     "make -j": "printf 'all: a b c\\na b c:\\n\\ttouch ready; sleep 600\\n\\ttouch later\\n' > Makefile; make -j3",
-    "bisect": (S + FOUR_COMMITS + "git bisect run ../s.sh", "cd ..; %s\ntouch later" % E, ""),
+    "bisect": (S + FOUR_COMMITS + "git bisect run ../s.sh", "", "cd ..; %s\ntouch later" % E),
     "find | while read": (
         "mkdir d; touch d/1 d/2; find d -type f | while read f; do %s; %s; done" % AND_LATER,
-        "",
         "asked",
     ),
     "while read below timeout": "seq 3 | while read n; do touch ready; timeout 500 sleep 600 </dev/null; touch later; done",
     "while read < <()": "while read n; do touch ready; sleep 600 </dev/null; touch later; done < <(seq 3)",
     "| bash": "printf 'touch ready; sleep 600 </dev/null\\ntouch later\\n' | bash",
     "bash <<E": "bash <<E\ntouch ready; sleep 600\ntouch later\nE",
-    "sh -c": ("sh -c '%s; touch later'; touch later" % E, "", "asked"),
-    "function": ("f() { %s; touch later; }; f; touch later" % E, "", "asked"),
-    "subshell": ("(%s; touch later) || touch later" % E, "", "asked"),
-    "xargs": ("seq 3 | xargs -n1 sh -c '%s; touch later'" % E, "", "asked"),
+    "sh -c": ("sh -c '%s; touch later'; touch later" % E, "asked"),
+    "function": ("f() { %s; touch later; }; f; touch later" % E, "asked"),
+    "subshell": ("(%s; touch later) || touch later" % E, "asked"),
+    "xargs": ("seq 3 | xargs -n1 sh -c '%s; touch later'" % E, "asked"),
     "xargs -P": "seq 5 | xargs -n1 -P2 sh -c 'touch ready; sleep 600; touch later'",
-    "find -exec": ("mkdir q; touch q/1 q/2; find q -type f -exec %s \\; -exec touch later \\;" % E, "", "asked"),
+    "find -exec": ("mkdir q; touch q/1 q/2; find q -type f -exec %s \\; -exec touch later \\;" % E, "asked"),
     "npm": "echo '{\"scripts\": {\"t\": \"%s; %s\", \"postt\": \"touch later\"}}' > package.json; npm run t; touch later"
     % WITH_LATER,
     "half a list": "touch later-1 keep; (echo keep; printf lat; touch ready; sleep 600) | xargs rm",
     "half a file": "(printf x; touch ready; sleep 600) | python3 -c 'import sys; d = sys.stdin.read(); open(\"later\", \"w\")'",
     "python -i < file": IN_TWO_LINES + " > s; python3 -i < s",
     "| python -i": IN_TWO_LINES + " | python3 -i",
-    "python - <<E": ("python3 - <<'E'%sE\ntouch later" % ENDS, "", "asked"),
-    "pool": ("python3 pool.py", "", "KeyboardInterrupt"),
-    "trap TERM in Python": ("python3 -c \"%s; f = open('ready', 'w'); time.sleep(600)\"" % SAVES, "", "saved"),
-    "pytest": ("python3 -m pytest -q -p no:cacheprovider test_x.py; touch later", "", "1 failed"),
+    "python - <<E": ("python3 - <<'E'%sE\ntouch later" % ENDS, "asked"),
+    "pool": ("python3 pool.py", "KeyboardInterrupt"),
+    "trap TERM in Python": ("python3 -c \"%s; f = open('ready', 'w'); time.sleep(600)\"" % SAVES, "saved"),
+    "pytest": ("python3 -m pytest -q -p no:cacheprovider test_x.py; touch later", "1 failed"),
     "pytest | tail": (
         "python3 -m pytest -q -p no:cacheprovider test_x.py 2>&1 | tail -n 15",
-        "",
         "FAILED test_x.py::test_a",
     ),
-    "unittest": ("python3 -m unittest -v unit_x.py; touch later", "", "KeyboardInterrupt"),
-    "buffered lines": (
-        "python3 -c \"import time; print('held'); f = open('ready', 'w'); time.sleep(600)\"",
-        "",
-        "held",
-    ),
+    "unittest": ("python3 -m unittest -v unit_x.py; touch later", "KeyboardInterrupt"),
+    "buffered lines": ("python3 -c \"import time; print('held'); f = open('ready', 'w'); time.sleep(600)\"", "held"),
     "compiler | tail": (
-        "(echo one; echo 'error: x'; sleep 0.5; touch ready; sleep 600) | tail -n 5",
-        "",
-        "one\nerror: x\n",
+        "(echo compiling; echo 'error: x'; sleep 0.5; touch ready; sleep 600) 2>&1 | tail -n 5",
+        "compiling\nerror: x\n",
     ),
-    "tee | wc": ("(echo a; echo b; sleep 0.5; touch ready; sleep 600) | tee f | wc -l", "", "2\n"),
-    "node": ("node -e '%s setTimeout(() => {}, 600000)'; touch later" % NODE, "", "asked"),
+    "tee | wc": ("(echo a; echo b; sleep 0.5; touch ready; sleep 600) | tee f | wc -l", "2\n"),
+    "node": ("node -e '%s setTimeout(() => {}, 600000)'; touch later" % NODE, "asked"),
 }
 NEEDS = {**{name: name for name in ("strace", "sudo", "npm", "node", "make")}, "bisect": "git", "make -j": "make"}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_stop_of(name):
-    command, script, shown = CASES[name] if isinstance(CASES[name], tuple) else (CASES[name], "", "")
+    case = CASES[name] if isinstance(CASES[name], tuple) else (CASES[name],)
+    command, shown, script = (*case, "", "")[:3]
     if name in NEEDS and not shutil.which(NEEDS[name]):
         pytest.skip("%s is not installed" % NEEDS[name])
     for file, text in {**FILES, "s.sh": "#!/bin/bash\n%s\n" % script}.items():
