@@ -16,8 +16,7 @@ def processes():
 
 
 def dwellers(folder):
-    """The live processes whose directory lies in the folder, this one excluded: a test's, whatever their
-    environment."""
+    """The live processes whose directory lies in the folder, but for this one: a test's, whatever their environment."""
     found = []
     for pid in processes():
         with contextlib.suppress(OSError):

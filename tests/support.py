@@ -343,8 +343,7 @@ def children():
 
 
 def default_signals():
-    """In a child before its exec: commands of the tool start with the default dispositions, whatever `make &`
-    ignores."""
+    """In a child before its exec: commands start with the default dispositions, whatever `make &` ignores."""
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
@@ -367,8 +366,7 @@ def warm_up(module=bash_tool):
 
 
 def no_leak(calls, rounds=3):
-    """Runs `calls` and asserts that descriptors, threads and children come back to what they were after the first
-    round."""
+    """Runs `calls`; descriptors, threads and children come back to what they were after the first round."""
     assert eventually(lambda: tasks() == OWN_THREADS)  # what an earlier test left running has ended
     calls()
     warm_up()
@@ -397,8 +395,7 @@ def side_by_side(act, cases, workers=8):
 
 # ---- Tools with tiny limits, and tokens ------------------------------------------------------------------------------
 def tiny(default=1.0, grace=0.4, profile=None, module=bash_tool, **changes):
-    """A profile, MODES if none is given, with tiny limits; a second, so that a command gets to its first words on a busy
-    machine."""
+    """A profile, MODES if none is given, with tiny limits: a second for the first words, on a busy machine."""
     row = profile or module.MODES
     return dataclasses.replace(row, timeouts_s=dict(row.timeouts_s, default=default), grace_s=grace, **changes)
 
@@ -802,8 +799,7 @@ class Client(Process):
 
 
 def dying_host(program, *arguments, module=None):
-    """Runs a program that is killed before its end, in a fork with this variant of the module; returns what it
-    printed."""
+    """Runs a program that is killed before its end, in a fork with this variant; returns what it printed."""
     pipes = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     host = forked_host(program, *arguments, module=module, **pipes)
     out, err = said_until_its_end(host, 60)
@@ -1024,8 +1020,7 @@ def in_bytes(data):
 
 
 def birth(pid):
-    """The start of a live process, in the kernel's ticks; None of one that is dead. With it a number means one
-    process."""
+    """The start of a live process, in the kernel's ticks, or None: with it a number means one process."""
     try:
         fields = Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()
         return None if fields[0] in (b"Z", b"X") else int(fields[19])

@@ -28,8 +28,7 @@ def test_separate_streams_are_both_in_an_answer_with_brackets():
 
 @needs_proc
 def test_what_a_check_must_not_do():
-    """A check splits no character and no sequence, repeats nothing, costs no memory, and never raises; a kill heeds a
-    second stop."""
+    """A check splits no character, repeats nothing, costs no memory, never raises; a kill heeds a second stop."""
     with BashTool(profile=keeping()) as tool:
         writes = "printf 'a\\342\\202'; until [ -e go ]; do sleep 0.02; done; printf '\\254\\033[3'; sleep 0.6; "
         result = tool.run(lasting(writes + "printf '1mred\\r'; sleep 0.6; printf '\\nend\\n'; sleep 600"))
@@ -92,8 +91,7 @@ def test_what_a_failed_call_still_says():
 @needs_proc
 @pytest.mark.parametrize("name", PROFILES)
 def test_what_every_profile_promises(name, monkeypatch):
-    """No terminal, no secret, no survivor, one status, true totals, a leftover that is named and read on: in every
-    row."""
+    """In every row: no terminal, secret or survivor; one status, true totals; a leftover is named and read on."""
     monkeypatch.setenv("MY_API_KEY", "hunter2hunter2")
     row = tiny(20, 0.3, PROFILES[name], on_timeout=bash_tool.OnTimeout.KILL)
     with BashTool(profile=row, deny="forbidden") as tool:

@@ -143,8 +143,7 @@ STARTUP_FILES = [
 @fault("what_bash_reads-2", saboteur=("_READ_TEXT", '"IFS= builtin', '"IFS= TMOUT=0 builtin'))
 @pytest.mark.parametrize("startup", STARTUP_FILES)
 def test_what_bash_reads_and_imports_is_what_bash_c_does(startup, monkeypatch, tmp_path):
-    """BASH_ENV and exported functions do what they do to `bash -c`; with state that is carried over they do it each
-    time."""
+    """BASH_ENV and exported functions do what they do to `bash -c`, each time where state is carried over."""
     if startup is not None:
         (tmp_path / "rc").write_text(startup + "\n")
     monkeypatch.setenv("BASH_ENV", str(tmp_path / "rc"))
@@ -171,8 +170,7 @@ def test_what_bash_reads_and_imports_is_what_bash_c_does(startup, monkeypatch, t
 @pytest.mark.parametrize("shell", ["bash", ("env", "bash")])
 @pytest.mark.parametrize("carry", [False, True])
 def test_functions_break_nothing_of_a_command_or_its_state(shell, carry, monkeypatch):
-    """A host exports functions of the names of builtins, as tools that wrap `cd` do: commands call them, the tool does
-    not."""
+    """A host exports functions named like builtins, as wrappers of `cd` do: commands call them, the tool does not."""
     for name, value in functions_of_a_host(*FUNCTIONS).items():
         monkeypatch.setenv(name, value)
     with BashTool("/", shell=shell, carry=carry) as tool:
@@ -372,8 +370,7 @@ def test_spec_says_how_state_is_carried():
 
 @needs_proc
 def test_a_timeout_with_an_unreachable_holder():
-    """A holder of the output that nothing else tells of is found by that; a forked copy of the host, which holds the
-    other end, is spared."""
+    """A holder of the output that nothing else tells of is found by it; a fork of the host is spared."""
     with BashTool(profile=tiny()) as tool:
         begun, forked = time.monotonic(), []
         threading.Timer(0.5, lambda: forked.append(os.fork() or (time.sleep(60), os._exit(0)))).start()

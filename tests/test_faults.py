@@ -31,8 +31,7 @@ from tests.support import tiny, variant_module, warm_up, with_supervisors_that
 )
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
-    """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
-    next call answers."""
+    """An exception while a call begins, ends or is answered leaves no process, job or file; the next call answers."""
     command = "sleep 600 & echo $!; kill -9 %1" if kind == "foreground" else "sleep 600"
     program = """
         tool, chance = BashTool(state_dir="s"), random.Random(7)
@@ -96,8 +95,7 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
 
 @fault("a_kept_job_without_a_thread", saboteur=("Exchange.wait_until_over", "self._waiter is None", "False"))
 def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_left):
-    """Where no thread can be started a kept job goes on all the same, and close() ends it without waiting for a
-    thread."""
+    """Where no thread can be started a kept job goes on; close() ends it and waits for no thread."""
 
     def fails(thread):
         raise RuntimeError("can't start new thread")
@@ -115,8 +113,7 @@ def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_
 
 @fault("a_monitor_that", ("Exchange.wait_until_over", "is_here or self not in self._closing._exchanges", "True"))
 def test_a_monitor_that_comes_late(monkeypatch):
-    """A monitor thread that starts while close() waits receives the end of its job, and no message of the next
-    command."""
+    """A monitor thread that starts while close() waits receives its job's end, and no message of the next command."""
     begin, ended, start = threading.Event(), [], threading.Thread.start
     keeping = dataclasses.replace(tiny(default=0.5, grace=1.0), on_timeout=bash_tool.OnTimeout.KEEP)
     tool = BashTool(profile=keeping, on_job_end=ended.append)
@@ -281,8 +278,7 @@ SPY = """
 
 
 def spying_module(path="signals"):
-    """The module whose supervisors write down in a file what they signal and reap; (name, pid, signal or status)
-    each."""
+    """The module whose supervisors write down in a file what they signal and reap: (name, pid, signal or status)."""
     module = with_supervisors_that(textwrap.dedent(SPY) % os.path.abspath(path))
 
     def signals():
@@ -509,8 +505,7 @@ def test_a_host_without_a_directory():
 
 
 def test_a_finalizer_that_calls():
-    """An object whose end runs a command, collected in any thread at any moment and at the interpreter's end, blocks
-    nothing."""
+    """An object whose end runs a command, collected in any thread at any moment, also at the exit, blocks nothing."""
     program = """
         tool = BashTool()
         answers = []
@@ -535,8 +530,7 @@ def test_a_finalizer_that_calls():
 
 @needs_proc
 def test_a_sweep_that_cannot_look_says_so():
-    """Where the supervisor cannot read what lives below it, nothing is declared gone: the note says that something
-    lives."""
+    """Where the supervisor cannot read what lives below it, the note says that something lives."""
     blind = "def listdir(path: str = '.', real: Any = os.listdir) -> Any:\n    if str(path).startswith('/proc'):\n"
     blind += "        raise OSError(24, 'Too many open files')\n    return real(path)\nos.listdir = listdir\n"
     module = with_supervisors_that(blind, UNKILLABLE_S="0.3")

@@ -209,8 +209,7 @@ def test_a_supervisor_that_does_not_get_to_its_command(how):
 
 
 def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
-    """`server & exit 3` has failed, whether or not the server runs; so has a kept command that ended before its timeout
-    was noticed."""
+    """`server & exit 3` has failed, server or not; so has a kept command that ended before its timeout was noticed."""
     with BashTool(profile=tiny(1.0, 0.3, drain_idle_s=1.0, on_timeout=bash_tool.OnTimeout.KEEP)) as tool:
         tries = []  # again where a busy machine takes longer than the look, or the limit
 
@@ -257,8 +256,7 @@ def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is
 
 @needs_proc
 def test_another_tools_job_at_its_limit_and_a_number_given_again():
-    """A tool that asks about a job of another tool reads its limit; a number is that of the latest job which has
-    it."""
+    """A tool reads the limit of another tool's job; a number is that of the latest job which has it."""
     other = BashTool(state_dir="state", profile=tiny(grace=0.3))
     with other, BashTool(state_dir="state", profile=keeping(0.2)) as tool:
         over = other.run(lasting("sleep 600"), mode="background", timeout_s=0.8).pid

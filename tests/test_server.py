@@ -54,8 +54,7 @@ def test_a_server_without_a_reader_ends_at_once():
 
 @fault("no_message_is_lost", saboteur=("Server._write", "self._written_s = monotonic()", "pass"))
 def test_no_message_is_lost_at_the_end_of_input():
-    """A client that has written all its requests into a pipe and closed it gets each answer, however late and slowly it
-    reads."""
+    """A client that wrote all its requests and closed the pipe gets each answer, however late and slowly it reads."""
     ids = ["%d%s" % (n, "x" * 4000) for n in range(80)]
     messages = b"".join(b'{"jsonrpc": "2.0", "id": "%s", "method": "ping"}\n' % id_.encode() for id_ in ids)
     patient = variant_module(FLUSH_S="1.0")
@@ -130,8 +129,7 @@ def test_what_is_said_of_a_job():
 
 
 def test_files_that_are_not_to_be_had():
-    """What could not be saved says why; where no scratch folder can be made a command whose directory is gone is not
-    run."""
+    """What could not be saved says why; without a scratch folder a command whose directory is gone is not run."""
     with nowhere_to_write(below="folder") as tool:
         assert tool.run("seq 100000").text.endswith("\n[full output was not saved: Not a directory]\n")
     os.mkdir("gone")
@@ -143,8 +141,7 @@ def test_files_that_are_not_to_be_had():
 
 
 def test_the_shell_is_looked_for_along_the_path():
-    """As a spawn would: in the folders' order, what can be executed, from the commands' directory; again where it has
-    gone since."""
+    """As a spawn would: in order, what can be executed, from the commands' directory; again where it has gone."""
     for folder in ("first", "second", "here/relative", "third/sh-here"):
         os.makedirs(folder)
         Path(folder, "sh-here").write_text("#!/bin/sh\nFOUND=%s exec bash \"$@\"\n" % folder)
@@ -239,8 +236,7 @@ def test_signals_of_a_busy_server(numbers):
 
 
 def test_a_sink_that_does_not_block():
-    """Answers come whole through a descriptor that somebody else has made non-blocking; after a full one nothing is run
-    blindly."""
+    """Answers come whole through a descriptor made non-blocking elsewhere; after a full one nothing is run blindly."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.setblocking(False)

@@ -366,8 +366,7 @@ def not_verbose(pattern):
 
 
 def test_spec_environment_and_patterns():
-    """What SPEC.md says of names, values and patterns is what the code holds; so are the options of the command
-    line."""
+    """What SPEC.md says of names, values, patterns and the command line's options is what the code holds."""
     ((_, table),) = fenced("environment")
     assert dict(pair.split("=", 1) for pair in table.split()) == dict(bash_tool.NON_INTERACTIVE)
     table = SPEC.split("\n**Dropped** (")[1].split("\n**Set** (")[0]

@@ -45,8 +45,8 @@ IN_TWO_LINES = "printf 'import time; f = open(\"ready\", \"w\"); time.sleep(600)
 SAVES = "import signal, sys, time; signal.signal(15, lambda *_: (print('saved'), sys.exit()))"
 NODE = """process.on("SIGINT", () => { console.log("asked"); process.exit(0); }); require("fs").writeFileSync("ready", "");"""
 
-# What runs; behind it what the answer must hold, and what stands in s.sh. Each makes `ready` when it is time to stop it,
-# and names that begin with `later` if it goes on.
+# What runs; behind it what the answer must hold, and what stands in s.sh. Each makes `ready` when it is time to stop
+# it, and names that begin with `later` if it goes on.
 CASES = {
     "script": (S + "./s.sh", "", "touch ready; sleep 600\ntouch later"),
     "script or": (S + "./s.sh || true; touch later", "asked", E + " || touch later"),

@@ -11,8 +11,7 @@ from tests.support import GUARDED, JOBS, MODES, STREAMS, bash_tool
 
 
 def test_words_for_sizes_and_values():
-    """Sizes in the largest unit that leaves one or more, seconds with at most three decimals, what is quoted within 80
-    characters."""
+    """Sizes in the largest unit that leaves one or more, seconds to three decimals, quotes within 80 characters."""
     K = 1024
     sizes = {0: "0B", 1: "1B", 1023: "1023B", K: "1KB", K + 1: "1.0KB", 3 * K // 2: "1.5KB", K * K - 1: "1024.0KB"}
     sizes.update({K * K: "1MB", 5 * K * K // 2: "2.5MB", K**3 - K * K: "1023MB", K**3: "1GB", 5 * K**3 // 2: "2.5GB"})
