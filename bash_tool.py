@@ -128,7 +128,6 @@ from time import monotonic
 from typing import (
     Any,
     Callable,
-    Collection,
     Container,
     Coroutine,
     Iterable,
@@ -397,7 +396,7 @@ GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
 GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
 SUDO_EDITOR=/bin/false
 """
-NON_INTERACTIVE = {one.partition("=")[0]: one.partition("=")[2] for one in _SETTINGS.split()}
+NON_INTERACTIVE = dict(one.split("=", 1) for one in _SETTINGS.split())
 # Of a background command: without it a server in Python writes its first line after 8 KiB. Not of
 # others: the lines of four processes that print at once are torn (530 of 1,200), and in a pipe to
 # `head -3` a program ends with BrokenPipeError (23 runs of 60).
@@ -412,7 +411,7 @@ DROPPED_NAMES = frozenset(
 )
 # Not carried over to the next command: what is dropped, the text of the command among it, which
 # `set -a` exports; a startup file; and what bash counts itself.
-NOT_CARRIED = frozenset(name.encode() for name in (*DROPPED_NAMES, "BASH_ENV", "SHLVL"))
+NOT_CARRIED = frozenset(map(fsencode, (*DROPPED_NAMES, "BASH_ENV", "SHLVL")))
 
 
 # -- Words: how a number, a name from outside and an end are written
@@ -477,17 +476,17 @@ def read_returncode(returncode: int) -> tuple[int, str | None]:
     return 128 - returncode, SIGNAL_NAMES.get(-returncode, "signal %d" % -returncode)
 
 
-def describe_stop(status: str, limit_s: float) -> str:
+def describe_stop(ended: Outcome) -> str:
     """Why the tool ended a command; empty where the tool did not."""
-    if status == "timed_out":
-        return TIMED_OUT.format(limit=format_seconds(limit_s))
-    return "cancelled" if status == "cancelled" else ""
+    if ended.status == "timed_out":
+        return TIMED_OUT.format(limit=format_seconds(ended.limit_s))
+    return "cancelled" if ended.status == "cancelled" else ""
 
 
 def describe_end(ended: Outcome, before_number: str) -> str:
     """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
     answer and in the list of jobs, where a job that was told to stop has not failed."""
-    stopped = describe_stop(ended.status, ended.limit_s)
+    stopped = describe_stop(ended)
     if stopped:
         return "failed: " + stopped
     if ended.status != "exited":
@@ -2275,8 +2274,9 @@ class Live:
         return self
 
     def __reduce__(self) -> NoReturn:
-        name = type(self).__name__
-        raise TypeError("a %s cannot be pickled; make one in each process" % name)
+        raise TypeError(
+            "a %s cannot be pickled; make one in each process" % type(self).__name__
+        )
 
 
 class OnTimeout(Enum):
@@ -2300,7 +2300,7 @@ class Request(NamedTuple):
     mode: str
     timeout_s: float | None = None  # in place of the mode's
     cwd: str | None = None  # in place of the tool's
-    env: Mapping[str, str] | None = None  # beside the tool's
+    env: Env | None = None  # beside the tool's
     stdin: bytes | None = None
 
 
@@ -2327,6 +2327,8 @@ Asked = Union[Request, Inquiry, Restart]
 AnyPath = Union[str, "os.PathLike[str]"]
 Wanted = Union[str, "re.Pattern[str]"]  # to be searched for in a line
 Fields = dict[str, Any]  # names with values: of a record, of an answer, of a definition
+Schema = Mapping[str, Any]  # what JSON Schema says of a value
+Env = Mapping[str, str]  # an environment, or variables for one
 StopCount = Callable[[], int]  # how many stops are asked for by now
 OnText = Callable[[str], object]  # takes live output
 Confirm = Callable[[str], bool]  # takes a command, and says whether it may run
@@ -2413,14 +2415,9 @@ class Result:
         """True for a command that exited with exit code 0, and no `error`."""
         return self.exit_code == 0 and self.error is None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         """The fields as a dict that `json.dumps` takes: all but the bytes."""
-        known = dict(
-            vars(self),
-            notes=list(self.notes),
-            leftovers=list(self.leftovers),
-            details=dict(self.details),
-        )
+        known = dict(vars(self), notes=list(self.notes), leftovers=list(self.leftovers))
         del known["stdout_bytes"], known["stderr_bytes"]
         return known
 
@@ -2688,11 +2685,6 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     return Fitted(text, stream.total_bytes, limit is not None, details)
 
 
-def no_details(outcome: Outcome) -> Fields:
-    """Nothing: the result has it all."""
-    return {}
-
-
 def keep_head(stream: Captured, profile: Profile) -> Fitted:
     """The first characters or bytes of the stream's text, whichever the row limits, with a mark
     behind them if that is not all."""
@@ -2732,7 +2724,7 @@ def describe_code(outcome: Outcome) -> str:
     128 + n; else why there is none."""
     code = outcome.exit_code
     if code is None:
-        stopped = describe_stop(outcome.status, outcome.limit_s)
+        stopped = describe_stop(outcome)
         return "none (%s)" % stopped if stopped else "unknown"
     name = outcome.signal or SIGNAL_NAMES.get(code - 128)
     return "%d (%s)" % (code, name) if name else str(code)
@@ -2740,7 +2732,7 @@ def describe_code(outcome: Outcome) -> str:
 
 def status_line(outcome: Outcome) -> str:
     """The first line of an answer; empty after success, so that the output stands alone."""
-    stopped = describe_stop(outcome.status, outcome.limit_s)
+    stopped = describe_stop(outcome)
     if stopped:
         return COMMAND_STOPPED.format(how=stopped)
     if outcome.kept:
@@ -2804,8 +2796,7 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
         text = with_newline(text) + outcome.stderr.text
     for captured in outcome.raw:
         text += captured.note
-    status = status_line(outcome)
-    lines = [status] if status else []
+    lines = [status_line(outcome)]
     has_modes = "mode" in profile.parameters
     has_longer = has_modes and {"slow", "background"} <= profile.timeouts_s.keys()
     if has_longer and outcome.mode == "default" and outcome.status == "timed_out":
@@ -2817,7 +2808,7 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     for stream in cut:
         most = format_size(profile.max_output_bytes)
         lines.append(TRUNCATED_MIDDLE.format(got=format_size(stream.got_bytes), most=most))
-    text = "".join(line + "\n" for line in lines) + text
+    text = "".join(map(with_newline, lines)) + text
     saved = saved_text(outcome, FULL_OUTPUT, FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)
     return with_newline(text) + saved + "\n" if cut and saved else text
 
@@ -2831,8 +2822,7 @@ def tail_notice(name: str, stream: Fitted, where: str) -> list[str]:
     what = "{output_lines} of {total_lines} lines"
     if details["last_line_partial"]:
         what = "{output_bytes} bytes of line {total_lines}"
-    what = what.format_map(details)
-    return [TAIL_NOTICE.format(stream=name, shown=what, where=where)]
+    return [TAIL_NOTICE.format(stream=name, shown=what.format_map(details), where=where)]
 
 
 def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
@@ -2846,9 +2836,7 @@ def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
 
 def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
     """What became of a job. `where`: what is said of its file."""
-    stdout, stderr, file = outcome.stdout, outcome.stderr, [""]
-    if where:
-        file.append(where.lstrip())
+    stdout, stderr, file = outcome.stdout, outcome.stderr, ["", where.lstrip()]
     if outcome.kept:
         first = BACKGROUNDED.format(limit=format_seconds(outcome.limit_s), pid=outcome.pid)
         return [
@@ -2913,7 +2901,7 @@ def stream_fields(outcome: Outcome) -> Fields:
     elif outcome.status == "rejected":
         fields["error"] = outcome.reason
     else:
-        why = describe_stop(outcome.status, outcome.limit_s) or outcome.reason
+        why = describe_stop(outcome) or outcome.reason
         fields["error"] = "bash '%s': %s" % (outcome.command[:ECHO_CHARS], why)
     if outcome.notes:
         fields["notes"] = list(outcome.notes)
@@ -2948,7 +2936,7 @@ def format_labels(outcome: Outcome, profile: Profile) -> str:
 
 
 def cut_details(outcome: Outcome) -> Fields:
-    """What was cut to its last lines, by the name of the stream."""
+    """What `keep_tail` says of each stream, by its name; other truncations say nothing."""
     streams = {"stdout": outcome.stdout.details, "stderr": outcome.stderr.details}
     return {name: details for name, details in streams.items() if details}
 
@@ -3001,9 +2989,10 @@ class LiveText:
         self, skipped: int, chunks: Sequence[tuple[int, bytes]], final: bool = False
     ) -> None:
         """Hands on what has come; with `final` also the half of a character."""
-        text = "".join(self._decoders[stream].decode(chunk) for stream, chunk in chunks)
-        if final:
-            text += "".join(decoder.decode(b"", True) for decoder in self._decoders)
+        text = "".join(
+            self._decoders[stream].decode(chunk, final)
+            for stream, chunk in (*chunks, (0, b""), (1, b""))
+        )
         if self._tell is not None and (skipped or text):
             self._tell(skipped, text)
 
@@ -3022,18 +3011,17 @@ def _with_notes(on_output: OnText | None) -> OnLive | None:
 # hold. The sections below never compare the name of a row. A call looks at its row twice: for the
 # request, and when the answer is written. Before the rows stand the checks of what a host gives.
 
-VERBS = ("command", "check_pid", "kill_pid", "restart")  # the arguments of which a call has one
+VERBS = "command check_pid kill_pid restart".split()  # the arguments of which a call has one
 WAITS = ("grace_s", "drain_idle_s", "drain_total_s")
 LIMITS_ON_OUTPUT = (
     "max_output_bytes max_output_chars max_output_lines rolling_bytes snip_size".split()
 )
 
 
-def is_number_in(value: object, least: float, most: float) -> bool:
+def is_number_in(value: Any, least: float, most: float) -> bool:
     """True for a number within the bounds; a boolean is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return least <= value <= most
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and least <= value <= most
 
 
 def is_integer_in(value: object, least: int, most: int) -> bool:
@@ -3112,7 +3100,7 @@ class Profile:
 
     name: str
     description: str
-    parameters: Mapping[str, Mapping[str, Any]]
+    parameters: Mapping[str, Schema]
     timeouts_s: Mapping[str, float]
     cleaning: Callable[[str], str]
     truncation: Truncation
@@ -3152,8 +3140,17 @@ class Profile:
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in WAITS:
             check_seconds(name, getattr(self, name))
+        used = self.truncation.limits
         for name in LIMITS_ON_OUTPUT:
-            self._check_limit(name)
+            value = getattr(self, name)
+            if name in used:
+                right = is_integer_in(value, 1, sys.maxsize)
+                require(right, name, "a whole number from 1 up", value)
+            elif value != getattr(Profile, name):
+                raise ValueError(
+                    "%s is not used where the truncation is %r, which uses %s"
+                    % (name, self.truncation.name, ", ".join(used))
+                )
         can_keep = tells_jobs and self.saves
         right = self.on_timeout in (list(OnTimeout) if can_keep else [OnTimeout.KILL])
         wanted = "OnTimeout.KILL, or KEEP where the format tells of jobs and `saves` is True"
@@ -3164,19 +3161,8 @@ class Profile:
         unread = self.parameters.keys() - set(known)
         require(not unread, "parameters", join_names(known), sorted(unread))
 
-    def _check_limit(self, name: str) -> None:
-        used, value = self.truncation.limits, getattr(self, name)
-        if name in used:
-            right = is_integer_in(value, 1, sys.maxsize)
-            require(right, name, "a whole number from 1 up", value)
-        elif value != getattr(Profile, name):
-            raise ValueError(
-                "%s is not used where the truncation is %r, which uses %s"
-                % (name, self.truncation.name, ", ".join(used))
-            )
 
-
-def json_object(text: str) -> Mapping[str, Any]:
+def json_object(text: str) -> Schema:
     """A part of a JSON Schema, from its text as a model gets it."""
     return FrozenDict(json.loads(text))
 
@@ -3193,9 +3179,9 @@ MODES = Profile(
     ),
     streams=Streams.MERGED,
     cleaning=render,
-    truncation=Truncation(name="ends", fit=keep_ends, limits=("max_output_bytes", "snip_size")),
+    truncation=Truncation("ends", keep_ends, limits=("max_output_bytes", "snip_size")),
     saves=True,
-    format=Format(write=format_brackets, details=no_details, tells_jobs=True),
+    format=Format(format_brackets, cut_details, tells_jobs=True),
     nonzero_is_error=True,
 )
 
@@ -3216,12 +3202,10 @@ JOBS = Profile(
     on_timeout=OnTimeout.KEEP,
     cleaning=sanitise,
     truncation=Truncation(
-        name="tail",
-        fit=keep_tail,
-        limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
+        "tail", keep_tail, limits=("max_output_bytes", "max_output_lines", "rolling_bytes")
     ),
     saves=True,
-    format=Format(write=format_sections, details=cut_details, tells_jobs=True),
+    format=Format(format_sections, cut_details, tells_jobs=True),
     nonzero_is_error=True,
     max_output_bytes=TAIL_BYTES,
     file_prefix="pipe-bash-",
@@ -3236,9 +3220,9 @@ STREAMS = Profile(
     timeouts_s=FrozenDict(default=COMMAND_TIMEOUT_S),
     cleaning=without_nul,
     truncation=Truncation(
-        name="head, counted in characters", fit=keep_head, limits=("max_output_chars",)
+        "head, counted in characters", keep_head, limits=("max_output_chars",)
     ),
-    format=Format(write=format_json, details=stream_fields),
+    format=Format(format_json, stream_fields),
 )
 
 GUARDED = replace(
@@ -3247,10 +3231,8 @@ GUARDED = replace(
     description=DESCRIPTION_GUARDED,
     parameters=json_object("""
 {"command": {"type": "string", "description": "The shell command to execute"}}"""),
-    truncation=Truncation(
-        name="head, counted in bytes", fit=keep_head, limits=("max_output_bytes",)
-    ),
-    format=Format(write=format_labels, details=code_details),
+    truncation=Truncation("head, counted in bytes", keep_head, limits=("max_output_bytes",)),
+    format=Format(format_labels, code_details),
     max_output_bytes=HEAD_BYTES,
 )
 
@@ -3327,10 +3309,9 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     if profile.required:
         arguments["required"] = list(profile.required)
     arguments.update(properties=properties, additionalProperties=False)
-    text = profile.description
     # Of modes that the row lacks, or that a host has taken out, nothing is said.
     there = set(profile.timeouts_s if "mode" in properties else ())
-    parts = text.split("\n\n")
+    parts = profile.description.split("\n\n")
     text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= there)
     told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
     if style == "openai":  # its strict form knows no key that may be left out
@@ -3364,14 +3345,10 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
 def load_json(text: str | bytes) -> Any:
     """The value of a JSON text, as bytes in UTF-8. Raises ValueError for what is none, and for
     nesting and numbers that Python refuses."""
-
-    def _no_number(name: str) -> NoReturn:
-        raise ValueError("%s is no JSON" % name)
-
     if isinstance(text, bytes):
         text = text.decode("utf-8")
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return json.loads(text, parse_constant=int)  # int refuses NaN and Infinity
     except RecursionError:
         raise ValueError("too deeply nested") from None
 
@@ -3403,12 +3380,12 @@ def refuse(reason: str) -> Outcome:
 
 
 def parse_command(
-    command: object, mode: object, timeout_s: float | None, profile: Profile
+    command: object, mode: Any, timeout_s: float | None, profile: Profile
 ) -> Request | Outcome:
     """A command that was asked for, as a request; or why not."""
     if not isinstance(command, str):
         return refuse('"command" must be a string, got %s' % name_type(command))
-    if not isinstance(mode, str) or mode not in profile.timeouts_s:
+    if mode not in list(profile.timeouts_s):
         got = '"%s"' % shorten(mode) if isinstance(mode, str) else name_type(mode)
         return refuse(
             '"mode" must be one of %s, got %s' % (join_names(profile.timeouts_s), got)
@@ -3421,28 +3398,24 @@ def parse_command(
     return Request(command, mode, timeout_s)
 
 
-def interpret(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
-    """The value, or the one that a near miss means; None where it means "not given". A command is
+def interpret(arguments: Mapping[str, Any], known: Mapping[str, Schema]) -> Fields:
+    """The arguments that were given, without nulls, and near misses as what they mean. A command is
     never changed, and a restart is asked for by a true boolean alone."""
-    kind = schema.get("type")
-    if isinstance(value, str):
-        if key == "mode":
-            return value or None
-        if kind == "integer" and re.fullmatch("-?[0-9]{1,15}", value):
+    given: Fields = {}
+    for key, value in arguments.items():
+        is_number = isinstance(value, str) and re.fullmatch("-?[0-9]{1,15}", value)
+        if is_number and known[key].get("type") == "integer":
             value = int(value)
-        elif kind == "boolean" and key != "restart" and value in ("true", "false"):
-            return value == "true"
-    no_process = key in ("check_pid", "kill_pid") and value == 0 and value is not False
-    return None if no_process else value
+        elif key == "run_in_background" and value in ("true", "false"):
+            value = value == "true"
+        no_mode = key == "mode" and value == ""
+        no_process = key in ("check_pid", "kill_pid") and value == 0 and value is not False
+        if not (value is None or no_mode or no_process):
+            given[key] = value
+    return given
 
 
-def keep_given(arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that were given, near misses turned into what they mean, without nulls."""
-    meant = {key: interpret(key, value, known[key]) for key, value in arguments.items()}
-    return {key: value for key, value in meant.items() if value is not None}
-
-
-def find_fault(key: str, value: Any, schema: Mapping[str, Any]) -> str:
+def find_fault(key: str, value: Any, schema: Schema) -> str:
     """Why the value does not fit the schema; empty if it does."""
     wanted = schema.get("type", name_type(value))
     right = is_integer(value) if wanted == "integer" else name_type(value) == wanted
@@ -3452,11 +3425,11 @@ def find_fault(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     if "minimum" not in schema or schema["minimum"] <= value <= schema["maximum"]:
         return ""
     got = "%d" % value if abs(value) < 1e15 else "a number of another size"
-    bounds = "from %d to %d" % (schema["minimum"], schema["maximum"])
-    return '"%s" must be %s milliseconds, got %s' % (key, bounds, got)
+    words = key, schema["minimum"], schema["maximum"], got
+    return '"%s" must be from %d to %d milliseconds, got %s' % words
 
 
-def argument_schemas(profile: Profile) -> dict[str, Mapping[str, Any]]:
+def argument_schemas(profile: Profile) -> dict[str, Schema]:
     """The schemas of what a profile takes: its own arguments, and three that models know from
     another tool, though no definition names them."""
     longest_s = max(s for mode, s in profile.timeouts_s.items() if mode != "background")
@@ -3483,7 +3456,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
         return refuse("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
-    given = keep_given(arguments, known)
+    given = interpret(arguments, known)
     background = given.get("run_in_background")
     mode = "background" if background else given.get("mode", "default")
     if mode == "background":
@@ -3689,7 +3662,7 @@ def looks_secret(name: str, value: str) -> bool:
     return False
 
 
-def own_environment(environ: Mapping[str, str]) -> Mapping[str, str]:
+def own_environment(environ: Env) -> Env:
     """The environment; that of a frozen program as it was before its loader changed it."""
     if not hasattr(sys, "frozen"):
         return environ
@@ -3699,8 +3672,8 @@ def own_environment(environ: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def scrub_env(
-    environ: Mapping[str, str], keep: Sequence[str] = (), drop: Sequence[str] = ()
-) -> tuple[dict[str, str], dict[str, str]]:
+    environ: Env, keep: Sequence[str] = (), drop: Sequence[str] = ()
+) -> tuple[Env, dict[str, str]]:
     """The environment without secrets, forced colours and what would switch the shell itself, with
     the non-interactive defaults over what is there; and the withheld names, each with why.
 
@@ -3760,7 +3733,7 @@ def withheld_notes(
     ]
 
 
-def check_env(environ: Mapping[str, str]) -> None:
+def check_env(environ: Env) -> None:
     """Raises ValueError for what no environment can hold. No value is shown: it may be secret."""
     require(isinstance(environ, Mapping), "env", "a mapping of names to values", type(environ))
     for name, value in environ.items():
@@ -3771,13 +3744,13 @@ def check_env(environ: Mapping[str, str]) -> None:
 
 
 def tool_env(
-    own: Mapping[str, str],
-    base: Mapping[str, str] | None,
-    added: Mapping[str, str],
+    own: Env,
+    base: Env | None,
+    added: Env,
     keep: tuple[str, ...],
     drop: tuple[str, ...],
     has_prefix: bool,
-) -> tuple[dict[str, str], dict[str, str]]:
+) -> tuple[Env, dict[str, str]]:
     """The environment of a tool's commands, and the names that are withheld, each with why: the
     scrubbed `own` of the host, or `base` as it is with the defaults that it lacks; and what is
     added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
@@ -3854,7 +3827,7 @@ class Terms(NamedTuple):
     on_job_end: OnEnd | None
 
 
-def encode_env(env: Mapping[str, str]) -> dict[bytes, bytes]:
+def encode_env(env: Env) -> dict[bytes, bytes]:
     """An environment as execve(2) takes it."""
     return {fsencode(name): fsencode(value) for name, value in env.items()}
 
@@ -3913,9 +3886,10 @@ def plan_waits(profile: Profile, request: Request) -> dict[str, float]:
 class Carry:
     """What is carried over from one command to the next."""
 
+    _was_kept = True  # what the last command ended with was taken over
+
     def __init__(self, first: Start) -> None:
         self._first = first
-        self._was_kept = True  # what the last command ended with was taken over
         self.restart()
 
     def restart(self) -> None:
@@ -5439,7 +5413,7 @@ class BashTool(Live):
 # loop waits for all descriptors at once, so that neither a command nor a client that does not read
 # keeps another message waiting.
 
-HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+HANDSHAKE_VERSIONS = "2025-11-25 2025-06-18 2025-03-26 2024-11-05".split()
 STATELESS_VERSIONS = ("2026-07-28",)
 # One list for each answer: a client that knows none of the one era takes the other.
 VERSIONS = [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS]
@@ -5568,8 +5542,8 @@ def _handle_request(id_: Id, method: str, message: Message, tool: Message) -> Me
     meta = _object(params, "_meta")
     # `initialize` belongs to the older era, whatever its `_meta` says.
     version = None if method == "initialize" else meta.get(META + "protocolVersion")
-    is_named = version is None or isinstance(version, str)
-    require(is_named, "the protocol version", "a string", name_type(version))
+    is_text = isinstance(version, (str, type(None)))
+    require(is_text, "the protocol version", "a string", name_type(version))
     if version not in (None, *STATELESS_VERSIONS):
         data = {"requested": version, "supported": VERSIONS}
         return error_message(id_, UNKNOWN_VERSION, "unsupported protocol version", data=data)
@@ -5631,15 +5605,16 @@ class CallUnderway:
     """A call without an answer yet. The thread of the call adds live output, of which the end is
     kept; the loop of the server takes it."""
 
+    _progress = 0
+    _output = ""  # live output that no message has told, or its end
+    _output_bytes = 0  # ... and how much there was of it
+
     def __init__(self, call: Call) -> None:
         self.call = call
         self.answer: Message = {}  # the thread sets it when the call is over
         self.cancel = Cancel()
         self._began_s = self.told_s = monotonic()
-        self._progress = 0
         self._lock = threading.Lock()
-        self._output = ""  # live output that no message has told, or its end
-        self._output_bytes = 0  # ... and how much there was of it
 
     def fail(self, problem: BaseException) -> None:
         """Answers with what has gone wrong in the server itself."""
@@ -5681,6 +5656,12 @@ class Server:
     """Serves one client, until the input ends, the answers are not read any more, or a signal
     comes."""
 
+    _unsent = memoryview(b"")  # of the message that is being written
+    _at_end = False  # nothing more is read
+    _has_reader = True  # of the answers
+    _written_s = 0.0  # when the client had last made room for something
+    _signals = 0  # how many have come that end the server
+
     def __init__(self, tool: BashTool, structured: bool) -> None:
         self._tool, self._structured = tool, structured
         self._definition = tool.definition("mcp")
@@ -5690,11 +5671,6 @@ class Server:
         self._line = bytearray()  # the last of the input, as far as it has come
         self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
         self._outbox: deque[Message] = deque()  # other answers than those to calls
-        self._unsent = memoryview(b"")  # of the message that is being written
-        self._at_end = False  # nothing more is read
-        self._has_reader = True  # of the answers
-        self._written_s = 0.0  # when the client had last made room for something
-        self._signals = 0  # how many have come that end the server
         self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
         os.set_blocking(self.interrupts, False)
 
@@ -5732,8 +5708,8 @@ class Server:
         """Waits until a descriptor is ready, reads and writes once, and handles what has come, as
         far as there is room for answers."""
         has_room = len(self._outbox) < OUTBOX_MESSAGES
-        message = None if self._unsent else self._next_message()
-        if message is not None:  # in plain ASCII: some clients split lines where Unicode does
+        if not self._unsent and (message := self._next_message()):
+            # In plain ASCII: some clients split lines where Unicode does.
             self._unsent = memoryview(json.dumps(message).encode() + b"\n")
         poller = select.poll()
         poller.register(self._wake, select.POLLIN)
@@ -5759,8 +5735,7 @@ class Server:
         if _SINK in events:
             self._write(events[_SINK] == select.POLLOUT)
         while self._inbox and len(self._outbox) < OUTBOX_MESSAGES:
-            answer = self._take(self._inbox.popleft())
-            if answer is not None:
+            if answer := self._take(self._inbox.popleft()):
                 self._outbox.append(answer)
 
     def _read(self) -> None:
@@ -5800,8 +5775,7 @@ class Server:
             answer = underway.answer  # no output comes after it
             if self._outbox and not answer:
                 break
-            progress = underway.progress()
-            if progress is not None:
+            if progress := underway.progress():
                 return progress
             if answer:
                 del self._calls[underway.call.id]
@@ -5830,8 +5804,7 @@ class Server:
         if isinstance(asked, Call):
             return self._begin(asked)
         if isinstance(asked, Withdrawal):
-            underway = self._calls.get(asked.id)
-            if underway is not None:
+            if underway := self._calls.get(asked.id):
                 underway.cancel._withdrawn = True
                 underway.cancel.cancel()
             return None
@@ -5965,7 +5938,7 @@ openai-native, anthropic-native (--carry)
 --jobs  list the background jobs, with size and elapsed time
 --version  print the version and this file's sha256"""
 # One of these is asked for; the other options go with all of them, or with those that stand here.
-_VERBS = ("command", "schema", "mcp", "jobs", "kill", "version")
+_VERBS = "command schema mcp jobs kill version".split()
 _GOES_WITH = {
     "mode": "a command",
     "timeout": "a command",
@@ -5975,13 +5948,6 @@ _GOES_WITH = {
     "ephemeral": "a command and --mcp",
     "structured": "--mcp",
     "carry": "--mcp and --schema",
-}
-_ABOUT = {
-    "set for every command": ", ".join(NON_INTERACTIVE),
-    "taken out, with secrets and forced colours (see --keep-env, --drop-env)": ", ".join(
-        sorted(DROPPED_NAMES)
-    ),
-    "exit code": "the command's own; 124 timed out, 125 the tool failed, 130 interrupted",
 }
 
 
@@ -6014,8 +5980,11 @@ def _parser() -> Any:
         mode="default",
         structured=os.environ.get("BASH_TOOL_STRUCTURED") == "1",
     )
-    for title, text in _ABOUT.items():
-        parser.add_argument_group(title, text)
+    parser.add_argument_group("set for every command", ", ".join(NON_INTERACTIVE))
+    title = "taken out, with secrets and forced colours (see --keep-env, --drop-env)"
+    parser.add_argument_group(title, ", ".join(sorted(DROPPED_NAMES)))
+    codes = "the command's own; 124 timed out, 125 the tool failed, 130 interrupted"
+    parser.add_argument_group("exit code", codes)
     return parser
 
 
@@ -6061,9 +6030,9 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
     return row
 
 
-def _typed(word: str) -> str:
-    """A word of the command line as the bytes that were typed, whatever the locale makes of them:
-    UTF-8, where U+DC80 to U+DCFF stand for bytes that are none."""
+def _typed(word: str | bytes) -> str:
+    """A word of the command line, or standard input, as the bytes that were typed, whatever the
+    locale makes of them: UTF-8, where U+DC80 to U+DCFF stand for bytes that are none."""
     return os.fsencode(word).decode("utf-8", "surrogateescape")
 
 
@@ -6072,7 +6041,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     command = _typed(options.command)
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
-            command = stdin.read().decode("utf-8", "surrogateescape")
+            command = _typed(stdin.read())
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
