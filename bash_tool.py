@@ -67,7 +67,7 @@ it by copying this file.
 #                    fit_streams make it a Fitted, by the profile's `truncation` (keep_ends): that
 #                    decodes, cleans (`cleaning`: render) and cuts. Session._finish has present
 #                    write the text of the Result, by the profile's `format` (format_brackets).
-#   the limit        plan_waits takes it from the profile. Life._watch sees that it has passed,
+#   the limit        make_plan takes it from the profile. Life._watch sees that it has passed,
 #                    Life._end says what is to be done: Command.ask, terminate and kill do that,
 #                    Command.report and send_answer tell the host. From Exchange._take_answer on it
 #                    goes as with a byte; status_line writes the first line.
@@ -2267,11 +2267,10 @@ class Live:
     """What stands for something that lives in this process: a copy is the object itself, so that a
     framework may copy what holds one; and it cannot be pickled."""
 
-    def __copy__(self) -> Live:
+    def __deepcopy__(self, memo: object = None) -> Live:
         return self
 
-    def __deepcopy__(self, memo: object) -> Live:
-        return self
+    __copy__ = __deepcopy__
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -3691,19 +3690,15 @@ def scrub_env(
         group = {name for name in environ if re.fullmatch(pattern, name)}
         if group & withheld:
             withheld |= group
-    env = {
-        name: value
-        for name, value in environ.items()
-        if name not in DROPPED_NAMES | withheld
-        and (name in keep or not re.fullmatch(_FORCED_COLOUR, name + "=" + value))
-    }
-    stays = {
-        name
-        for name in env
-        if name in keep or re.fullmatch(_OWN_ASKPASS, name + "=" + env[name])
-    }
-    for name in NON_INTERACTIVE.keys() - stays:
-        env[name] = NON_INTERACTIVE[name]
+    env = dict(NON_INTERACTIVE)
+    for name, value in environ.items():
+        pair = name + "=" + value
+        if name in NON_INTERACTIVE:
+            passes = re.fullmatch(_OWN_ASKPASS, pair) is not None
+        else:
+            passes = not re.fullmatch(_FORCED_COLOUR, pair)
+        if name not in DROPPED_NAMES | withheld and (name in keep or passes):
+            env[name] = value
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
     return env, {name: "" if name in chosen else LOOKS_SECRET for name in sorted(withheld)}
@@ -3834,12 +3829,21 @@ def encode_env(env: Env) -> dict[bytes, bytes]:
 
 def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) -> Plan:
     """What a supervisor is asked for."""
-    profile = terms.profile
+    profile, background = terms.profile, request.mode == "background"
     own, has_cwd = encode_env(request.env or {}), request.cwd is not None
-    default = UNBUFFERED if request.mode == "background" else {}
+    default = UNBUFFERED if background else {}
     env = start.env  # the same object from call to call: it is sent once
     if own or default:
         env = {**default, **env, **own}
+    timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
+    idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
+    answer_after_s, limit_s = inf, timeout_s
+    if background:  # the output of late writers is in the file
+        answer_after_s = LOOK_S
+        idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
+    elif profile.on_timeout is OnTimeout.KEEP:
+        kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
+        answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
     return Plan(
         text=request.command.encode("utf-8", "surrogateescape"),
         shell=terms.shell,
@@ -3849,9 +3853,13 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         cwd_required=has_cwd,
         env=env,
         carries=terms.carries and env is start.env and not has_cwd,
-        **plan_waits(profile, request),
+        limit_s=limit_s,
+        answer_after_s=answer_after_s,
+        grace_s=profile.grace_s,
+        drain_idle_s=idle_s,
+        drain_total_s=total_s,
         streams=profile.streams.value,
-        background=request.mode == "background",
+        background=background,
         ephemeral=terms.ephemeral,
         wants_live=wants_live,
         pipe_bytes=0,
@@ -3861,26 +3869,6 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         folder=fsencode(terms.folder),
         file_prefix=profile.file_prefix,
     )
-
-
-def plan_waits(profile: Profile, request: Request) -> dict[str, float]:
-    """The waits of a command in its mode, in seconds, by their names in a plan."""
-    timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
-    idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
-    answer_after_s, limit_s = inf, timeout_s
-    if request.mode == "background":  # the output of late writers is in the file
-        answer_after_s = LOOK_S
-        idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
-    elif profile.on_timeout is OnTimeout.KEEP:
-        kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
-        answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
-    return {
-        "limit_s": limit_s,
-        "answer_after_s": answer_after_s,
-        "grace_s": profile.grace_s,
-        "drain_idle_s": idle_s,
-        "drain_total_s": total_s,
-    }
 
 
 class Carry:
@@ -5417,7 +5405,6 @@ HANDSHAKE_VERSIONS = "2025-11-25 2025-06-18 2025-03-26 2024-11-05".split()
 STATELESS_VERSIONS = ("2026-07-28",)
 # One list for each answer: a client that knows none of the one era takes the other.
 VERSIONS = [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS]
-META = "io.modelcontextprotocol/"
 SERVER_INFO = {"name": "bash_tool", "version": __version__}
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -5484,7 +5471,7 @@ def result_message(id_: object, result: Message, stateless: bool) -> Message:
         result = {
             "resultType": "complete",
             **result,
-            "_meta": {META + "serverInfo": SERVER_INFO},
+            "_meta": {"io.modelcontextprotocol/serverInfo": SERVER_INFO},
         }
     return {"jsonrpc": "2.0", "id": id_, "result": result}
 
@@ -5541,7 +5528,9 @@ def _handle_request(id_: Id, method: str, message: Message, tool: Message) -> Me
     params = _object(message, "params")
     meta = _object(params, "_meta")
     # `initialize` belongs to the older era, whatever its `_meta` says.
-    version = None if method == "initialize" else meta.get(META + "protocolVersion")
+    version = (
+        None if method == "initialize" else meta.get("io.modelcontextprotocol/protocolVersion")
+    )
     is_text = isinstance(version, (str, type(None)))
     require(is_text, "the protocol version", "a string", name_type(version))
     if version not in (None, *STATELESS_VERSIONS):
@@ -5618,8 +5607,9 @@ class CallUnderway:
 
     def fail(self, problem: BaseException) -> None:
         """Answers with what has gone wrong in the server itself."""
-        reason = "internal error: %r" % problem
-        self.answer = error_message(self.call.id, INTERNAL_ERROR, reason)
+        self.answer = error_message(
+            self.call.id, INTERNAL_ERROR, "internal error: %r" % problem
+        )
 
     def add(self, skipped: int, text: str) -> None:
         """Adds live output, before which so many bytes were skipped."""

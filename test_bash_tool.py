@@ -1241,7 +1241,7 @@ def test_req_bash_004_10_withholds_what_the_host_drops():
             assert tool.run("echo $MY_PLAIN $MY_OTHER", env={"MY_PLAIN": "x"}).text == "x\n"
 
 
-@clause("004.11", saboteur=("scrub_env", "if name in keep or re.fullmatch", "if re.fullmatch"))
+@clause("004.11", saboteur=("scrub_env", "(name in keep or passes)", "passes"))
 def test_req_bash_004_11_what_the_host_names_in_full_wins():
     taken = {**dict.fromkeys(bash_tool.NON_INTERACTIVE, "mine"), **FORCED_COLOURS}
 
@@ -2641,7 +2641,7 @@ def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
         assert BashTool().run("type -t builtin command unset").text == "builtin\nbuiltin\nbuiltin\n"
 
 
-@clause("014.2", saboteur=("scrub_env", "in NON_INTERACTIVE.keys() - stays", "in ()"))
+@clause("014.2", saboteur=("scrub_env", "dict(NON_INTERACTIVE)", "{}"))
 def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
     editors = ["EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"]
     for name in [*editors, "PAGER", "GIT_PAGER", "TERM", "GIT_TERMINAL_PROMPT"]:
@@ -2671,7 +2671,7 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         assert tool.run("$SUDO_EDITOR f").exit_code == 1
 
 
-@clause("014.13", saboteur=("make_plan", 'UNBUFFERED if request.mode == "background" else {}', "UNBUFFERED"))
+@clause("014.13", saboteur=("make_plan", "UNBUFFERED if background else {}", "UNBUFFERED"))
 @pytest.mark.parametrize("own", [None, "", "0"])
 def test_req_bash_014_13_background_output_comes_at_once(monkeypatch, own):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
@@ -2703,14 +2703,7 @@ HARMLESS = """PATH HOME GIT_AUTHOR_NAME GIT_CONFIG_GLOBAL GIT_CONFIG_VALUE_0 SSH
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY TOKENIZERS_PARALLELISM CI""".split()
 
 
-@clause(
-    "014.4",
-    saboteur=(
-        "scrub_env",
-        "name: value for name, value in environ.items() if name",
-        "name: value.strip() for name, value in environ.items() if name",
-    ),
-)
+@clause("014.4", saboteur=("scrub_env", "env[name] = value", "env[name] = value.strip()"))
 @given(
     st.dictionaries(any_of(*HARMLESS), st.text(st.characters(exclude_characters="\0"), max_size=12)),
     st.dictionaries(any_of(*SECRET_NAMES), any_of(*SETTINGS)),
@@ -2840,7 +2833,7 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
         assert tool.call({"check_pid": pid}).notes == (note + secret,) and tool.call({"check_pid": pid}).notes == ()
 
 
-@clause("014.9", saboteur=("scrub_env", " or not re.fullmatch(_FORCED_COLOUR, name + \"=\" + value)", " or True"))
+@clause("014.9", saboteur=("scrub_env", "not re.fullmatch(_FORCED_COLOUR, pair)", "True"))
 @given(
     st.sets(any_of(*sorted(FORCED_COLOURS))),
     st.dictionaries(
@@ -5149,7 +5142,7 @@ def test_req_bash_026_13_profiles_are_copied(profile, given_limits, more):
     assert BashTool(profile=copies[3]).run("seq 2; exit 3").text == BashTool(profile=row).run("seq 2; exit 3").text
 
 
-@clause("026.14", saboteur=("Live.__copy__", "return self", "return object.__new__(type(self))"))
+@clause("026.14", saboteur=("Live.__deepcopy__", "return self", "return object.__new__(type(self))"))
 def test_req_bash_026_14_what_lives_is_itself():
     with BashTool() as tool:
         job = tool.job(background(tool, lasting("sleep 600")).pid)
