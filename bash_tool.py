@@ -359,17 +359,17 @@ For complex scripts, write them to a file first and then execute the file.
 
 <pwd>{cwd}</pwd>"""
 
-DESCRIPTION_JOBS = (
-    "Execute a bash command. Output truncated to last 2000 lines or 50KB; "
-    "if truncated, full output saved to temp file. "
-    "Commands exceeding timeout are auto-backgrounded."
-)
-DESCRIPTION_STREAMS = (
-    "Execute a bash command. Returns stdout, stderr, and exit code. "
-    "Use for running tests, installing dependencies, build commands, git operations, "
-    "and any task requiring shell execution. "
-    "Prefer structured tools (read, write, edit, glob, grep) for file operations."
-)
+DESCRIPTION_JOBS = """\
+Execute a bash command. Output truncated to last 2000 lines or 50KB; \
+if truncated, full output saved to temp file. \
+Commands exceeding timeout are auto-backgrounded."""
+
+DESCRIPTION_STREAMS = """\
+Execute a bash command. Returns stdout, stderr, and exit code. \
+Use for running tests, installing dependencies, build commands, git operations, \
+and any task requiring shell execution. \
+Prefer structured tools (read, write, edit, glob, grep) for file operations."""
+
 DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and stderr."
 
 # What stops a prompt, a pager, an editor or a full-screen program, and nothing else: a variable
@@ -423,9 +423,10 @@ def format_size(count: int) -> str:
     >>> format_size(131072), format_size(200000), format_size(7)
     ('128KB', '195.3KB', '7B')
     """
-    for unit, scale in (("GB", MIB * KIB), ("MB", MIB), ("KB", KIB), ("B", 1)):
-        if count >= scale:
-            break
+    unit, scale = "B", 1
+    for larger in ("KB", "MB", "GB"):
+        if count >= scale * KIB:
+            unit, scale = larger, scale * KIB
     form = "%d%s" if count % scale == 0 else "%.1f%s"
     return form % (count / scale, unit)
 
@@ -2319,7 +2320,6 @@ class Start(NamedTuple):
 
     cwd: bytes
     env: dict[bytes, bytes]
-    carried: bytes = b""  # what `next_start` made this of; empty for the first
 
 
 Asked = Union[Request, Inquiry, Restart]
@@ -2328,6 +2328,7 @@ Wanted = Union[str, "re.Pattern[str]"]  # to be searched for in a line
 Fields = dict[str, Any]  # names with values: of a record, of an answer, of a definition
 Schema = Mapping[str, Any]  # what JSON Schema says of a value
 Env = Mapping[str, str]  # an environment, or variables for one
+Withheld = dict[str, str]  # names of variables that do not pass, each with why
 StopCount = Callable[[], int]  # how many stops are asked for by now
 OnText = Callable[[str], object]  # takes live output
 Confirm = Callable[[str], bool]  # takes a command, and says whether it may run
@@ -2812,16 +2813,17 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     return with_newline(text) + saved + "\n" if cut and saved else text
 
 
-def tail_notice(name: str, stream: Fitted, where: str) -> list[str]:
-    """The line that follows a stream that was cut to its last lines. `where`: what it says of the
-    file."""
+def with_notice(name: str, stream: Fitted, where: str) -> str:
+    """A stream's text, and the line that follows it if it was cut to its last lines. `where`: what
+    that says of the file."""
     details = stream.details
     if not stream.cut or not details:
-        return []
+        return stream.text
     what = "{output_lines} of {total_lines} lines"
     if details["last_line_partial"]:
         what = "{output_bytes} bytes of line {total_lines}"
-    return [TAIL_NOTICE.format(stream=name, shown=what.format_map(details), where=where)]
+    notice = TAIL_NOTICE.format(stream=name, shown=what.format_map(details), where=where)
+    return stream.text + "\n" + notice
 
 
 def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
@@ -2849,8 +2851,7 @@ def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
         count = stdout.details.get("total_lines", 0)
         lines = [
             STILL_RUNNING.format(pid=outcome.pid, count=count),
-            stdout.text,
-            *tail_notice("output", stdout, ""),
+            with_notice("output", stdout, ""),
         ]
     else:
         ended = "ended, exit code" if outcome.exit_code is None else "exited with code"
@@ -2869,23 +2870,18 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
     it."""
     stdout, stderr = outcome.stdout, outcome.stderr
     where = saved_text(outcome, TAIL_FILE, TAIL_FILE_PARTLY, TAIL_FILE_LOST)
-    sections = [
-        "stdout:",
-        stdout.text,
-        *tail_notice("stdout", stdout, where),
-        "",
-        "stderr:",
-        stderr.text,
-        *tail_notice("stderr", stderr, where),
-    ]
+    sections = "stdout:\n%s\n\nstderr:\n%s" % (
+        with_notice("stdout", stdout, where),
+        with_notice("stderr", stderr, where),
+    )
     if outcome.pid is not None:
         lines = _job_sections(outcome, profile, where)
     elif outcome.status not in ("failed", "rejected"):
-        lines = [*sections, "", "exit code: " + describe_code(outcome)]
+        lines = [sections, "", "exit code: " + describe_code(outcome)]
     else:
         lines = [SYSTEM_ERROR.format(reason=outcome.reason)]
         if stdout.text or stderr.text:
-            lines += ["", *sections]
+            lines += ["", sections]
     return "\n".join(lines + note_lines(outcome))
 
 
@@ -3416,11 +3412,12 @@ def interpret(arguments: Mapping[str, Any], known: Mapping[str, Schema]) -> Fiel
 
 def find_fault(key: str, value: Any, schema: Schema) -> str:
     """Why the value does not fit the schema; empty if it does."""
-    wanted = schema.get("type", name_type(value))
-    right = is_integer(value) if wanted == "integer" else name_type(value) == wanted
+    kind = name_type(value)
+    wanted = schema.get("type", kind)
+    right = is_integer(value) if wanted == "integer" else kind == wanted
     if not right and key != "mode":  # parse_command says more of a mode
         wanted = "an integer" if wanted == "integer" else "a " + wanted
-        return '"%s" must be %s, got %s' % (key, wanted, name_type(value))
+        return '"%s" must be %s, got %s' % (key, wanted, kind)
     if "minimum" not in schema or schema["minimum"] <= value <= schema["maximum"]:
         return ""
     got = "%d" % value if abs(value) < 1e15 else "a number of another size"
@@ -3672,7 +3669,7 @@ def own_environment(environ: Env) -> Env:
 
 def scrub_env(
     environ: Env, keep: Sequence[str] = (), drop: Sequence[str] = ()
-) -> tuple[Env, dict[str, str]]:
+) -> tuple[Env, Withheld]:
     """The environment without secrets, forced colours and what would switch the shell itself, with
     the non-interactive defaults over what is there; and the withheld names, each with why.
 
@@ -3704,9 +3701,7 @@ def scrub_env(
     return env, {name: "" if name in chosen else LOOKS_SECRET for name in sorted(withheld)}
 
 
-def withheld_notes(
-    untold: dict[str, str], passed: Container[str], outcome: Outcome
-) -> list[str]:
+def withheld_notes(untold: Withheld, passed: Container[str], outcome: Outcome) -> list[str]:
     """The notes on withheld variables that this answer has to tell, at most NAMES_TOLD, which are
     taken out of `untold`: proxies and package indexes, what the command names, or the output that
     is shown of a command that failed; and all, where that output speaks of authentication.
@@ -3745,7 +3740,7 @@ def tool_env(
     keep: tuple[str, ...],
     drop: tuple[str, ...],
     has_prefix: bool,
-) -> tuple[Env, dict[str, str]]:
+) -> tuple[Env, Withheld]:
     """The environment of a tool's commands, and the names that are withheld, each with why: the
     scrubbed `own` of the host, or `base` as it is with the defaults that it lacks; and what is
     added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
@@ -3803,7 +3798,7 @@ def next_start(
         if room < 0 or size > VARIABLE_BYTES:
             del env[name]
             left_out.append(name)
-    return Start(rest[0][:-1], env, carried), left_out
+    return Start(rest[0][:-1], env), left_out
 
 
 class Terms(NamedTuple):
@@ -3905,7 +3900,7 @@ class Carry:
         taken = next_start(answer.carried, self._first.env, most)
         if taken is None:
             notes += [NOTE_NOT_KEPT] * self._was_kept
-        elif answer.carried != starts[1].carried:  # else its environment is not sent again
+        else:
             starts[:] = start, taken[0]
             if taken[1]:
                 names = join_names(taken[1][-NAMES_TOLD:])
@@ -5539,7 +5534,7 @@ def _handle_request(id_: Id, method: str, message: Message, tool: Message) -> Me
     stateless = version is not None or method == "server/discover"
     if method == "tools/call":
         name, token = params.get("name"), meta.get("progressToken")
-        require(name == tool["name"], "name", '"%s"' % tool["name"], shorten(name))
+        require(name == tool["name"], "name", tool["name"], shorten(name))
         require(
             _id(token) is token, "progressToken", "a string or an integer", name_type(token)
         )
@@ -5677,8 +5672,8 @@ class Server:
             if monotonic() > ended_s + LAST_CALLS_S:
                 break
             self._turn(TURN_MS)
-        for underway in self._calls.values() if not obeyed else ():
-            if not underway.answer:
+        for underway in self._calls.values():
+            if not (obeyed or underway.answer):
                 underway.cancel._withdrawn = True
         closer = threading.Thread(target=self._tool.close, daemon=True)
         closer.start()

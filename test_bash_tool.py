@@ -4543,7 +4543,7 @@ def test_req_bash_025_25_what_ends_soon_is_answered(known, pause_s):
     os.remove("shell")
 
 
-@clause("025.26", saboteur=("Server.serve", "if not underway.answer:", "if False:"))
+@clause("025.26", saboteur=("Server.serve", "if not (obeyed or underway.answer):", "if False:"))
 @pytest.mark.parametrize("goodbye", ["EOF", "EOF, TERM", "TERM, EOF"])
 def test_req_bash_025_26_the_late_are_not_answered(goodbye):
     # They have the whole grace, whatever the client sends in the next 2.5 s; the SDKs send TERM after 2 s. TERM ends
