@@ -2658,9 +2658,7 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     says how much there was, and how much of it is shown."""
     whole = is_complete(stream)
     _, text = two_ends(stream, profile)
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
+    lines = text.removesuffix("\n").split("\n") if text else []
     total_lines = len(lines) if whole else stream.newlines + (not text.endswith("\n"))
     partial = not whole and len(lines) == 1
     if not whole and not partial:
@@ -3290,24 +3288,26 @@ _MODE = 'mode="([a-z]+)"'  # as a description names one
 
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style."""
-    modes = ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
+    described = ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
     for name, schema in profile.parameters.items():
         text = (
-            schema["description"].replace("{modes}", modes).replace("{default_ms}", default_ms)
+            schema["description"]
+            .replace("{modes}", described)
+            .replace("{default_ms}", default_ms)
         )
         properties[name] = dict(schema, description=text)
-    if "mode" in properties:
-        properties["mode"]["enum"] = list(profile.timeouts_s)
+    modes = list(profile.timeouts_s) if "mode" in properties else []
+    if modes:
+        properties["mode"]["enum"] = modes
     arguments: Fields = {"type": "object"}
     if profile.required:
         arguments["required"] = list(profile.required)
     arguments.update(properties=properties, additionalProperties=False)
     # Of modes that the row lacks, or that a host has taken out, nothing is said.
-    there = set(profile.timeouts_s if "mode" in properties else ())
     parts = profile.description.split("\n\n")
-    text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= there)
+    text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= {*modes})
     told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
     if style == "openai":  # its strict form knows no key that may be left out
         for name in set(properties) - set(profile.required):
@@ -3690,10 +3690,11 @@ def scrub_env(
     env = dict(NON_INTERACTIVE)
     for name, value in environ.items():
         pair = name + "=" + value
-        if name in NON_INTERACTIVE:
-            passes = re.fullmatch(_OWN_ASKPASS, pair) is not None
-        else:
-            passes = not re.fullmatch(_FORCED_COLOUR, pair)
+        passes = (
+            re.fullmatch(_OWN_ASKPASS, pair)
+            if name in NON_INTERACTIVE
+            else not re.fullmatch(_FORCED_COLOUR, pair)
+        )
         if name not in DROPPED_NAMES | withheld and (name in keep or passes):
             env[name] = value
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
@@ -3887,14 +3888,13 @@ class Carry:
     ) -> list[str]:
         """Takes over what a command that began with `start` has ended with; returns the notes of
         its answer on that. `starts`: the list when it began. `most`: see `next_start`."""
+        if not answer.duration_s and answer.reason != TOO_LARGE:  # nothing was run
+            return []
         if answer.error == "spawn_failed":
             # A shell has ended without reading its text, or could not begin for its environment.
-            is_faulty = answer.duration_s or answer.reason == TOO_LARGE
-            if is_faulty and start is starts[1] is not self._first:
+            if start is starts[1] is not self._first:
                 starts[:] = self._first, starts[0]
                 return [NOTE_DROPPED]
-            return []
-        if not answer.duration_s:  # nothing was run
             return []
         notes = []
         taken = next_start(answer.carried, self._first.env, most)

@@ -1725,7 +1725,7 @@ def test_req_bash_006_11_nested_for_chat(name):
     assert json.loads(shown) == tool.definition("openai-chat")
 
 
-@clause("006.12", saboteur=("define", 'if "mode" in properties else ()', ""))
+@clause("006.12", saboteur=("define", 'if "mode" in properties else []', ""))
 def test_req_bash_006_12_no_word_of_modes():
     row = tiny(default=0.3, grace=0.2, parameters={"command": MODES.parameters["command"]})
     with BashTool(profile=row, deny="no") as tool:
