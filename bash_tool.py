@@ -2837,9 +2837,8 @@ def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
     """What became of a job. `where`: what is said of its file."""
     stdout, stderr, file = outcome.stdout, outcome.stderr, ["", where.lstrip()]
     if outcome.kept:
-        first = BACKGROUNDED.format(limit=format_seconds(outcome.limit_s), pid=outcome.pid)
         return [
-            first,
+            BACKGROUNDED.format(limit=format_seconds(outcome.limit_s), pid=outcome.pid),
             *_last_lines("stdout", stdout, PARTIAL_LINES[0]),
             *_last_lines("stderr", stderr, PARTIAL_LINES[1]),
             *file,
@@ -3471,7 +3470,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     if verb == "restart":
         return Restart()
     if verb != "command":
-        if not -(2**31) < given[verb] < 2**31:
+        if abs(given[verb]) >= 2**31:
             return refuse('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
     if background and "mode" not in known:
@@ -6051,8 +6050,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
             on_output=partial(_show, []) if options.follow else None,
         )
     signal.alarm(0)
-    text = json.dumps(result.to_dict()) if options.json else result.text
-    _write(1, with_newline(text))
+    _write(1, with_newline(json.dumps(result.to_dict()) if options.json else result.text))
     return EXIT_CODES.get(result.status, result.exit_code or 0)
 
 
