@@ -118,7 +118,7 @@ SERVERS = [
     ("002.8", "Session._finish", "and not outcome.total_bytes", ""),
     ("002.8", "Session._finish", "(\"timed_out\", \"running\")", "(\"timed_out\", \"cancelled\")"),
     *wrong("003.1", "LOOK_S", 0.1, 1),
-    ("003.3", "plan_waits", "min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s"),
+    ("003.3", "make_plan", "min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s"),
     # Two notes.
     ("003.9", {"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}),
     ("003.12", {"said": [[r"\\u20ac", r"\\ufffd"]]}),
@@ -149,8 +149,13 @@ SERVERS = [
     ("004.7", {"at_end": KILLS_WHAT_DWELLS_HERE}),
     ("004.9", "_use", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"),
     ("004.9", "serve_forks", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"),
-    ("004.11", "scrub_env", "if name in keep or", "if name in kept or"),  # a glob wins too
-    ("004.11", "scrub_env", "(name in keep or not", "(False or not"),  # forced colours go all the same
+    ("004.11", "scrub_env", "(name in keep or", "(name in kept or"),  # a glob wins too
+    (
+        "004.11",
+        "scrub_env",
+        "name in keep or passes",
+        "passes or name in keep and name in NON_INTERACTIVE",
+    ),  # forced colours go all the same
     ("004.12", "SECRET_RULES", "|EXPIRES_IN)", ")"),
     ("004.12", "SECRET_RULES", "(?!.*(?:SECRET|TOKEN))", ""),
     ("004.12", "SECRET_RULES", "(?=[^/]{16})", "(?=[^/]{99})"),
@@ -162,7 +167,7 @@ SERVERS = [
     ("006.10", "argument_schemas", "1000 * longest_s", "900000"),
     ("006.10", "argument_schemas", "= max", "= profile.timeouts_s.get('slow') or max"),
     ("006.13", "interpret", "{1,15}", "+"),
-    ("006.13", "interpret", 'return value == "true"', "return value"),
+    ("006.13", "interpret", 'value = value == "true"', "pass"),
     ("007.4", "make_plan", 'b"/bin:/usr/bin"', 'b""'),
     ("007.7", {"said": [['"error": "spawn_failed"', '"error": "shell_not_found"']]}),
     ("008.2", {"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]}),  # CSI G does nothing
@@ -228,7 +233,7 @@ SERVERS = [
     ("014.11", "_OWN_ASKPASS", "(?:.*/)?", ""),
     ("014.11", "_OWN_ASKPASS", "ksshaskpass", ".*askpass.*"),
     ("014.13", "make_plan", "{**default, **env, **own}", "{**env, **default, **own}"),
-    ("014.13", "make_plan", 'UNBUFFERED if request.mode == "background" else {}', "{}"),
+    ("014.13", "make_plan", "UNBUFFERED if background else {}", "{}"),
     ("015.1", "Life._drain", "if self.stops:", "if self.stops and now >= self.due_s:"),
     ("015.3", *TELLS_THE_LAST),
     ("015.3", "Life._end", "self.stops > 1", "now >= self.started_s + self._plan.limit_s"),
@@ -253,7 +258,7 @@ SERVERS = [
     ("024.4", "present", ".strip():", '.strip("\\ufeff \\t\\n"):'),
     ("025.2", {"said": [['"2024-11-05"', '"2024-11-06"']]}),
     ("025.3", "_handle_request", "in HANDSHAKE_VERSIONS", "in (*HANDSHAKE_VERSIONS, '2026-07-28')"),
-    ("025.3", "_handle_request", '= None if method == "initialize" else', "="),
+    ("025.3", "_handle_request", 'None if method == "initialize" else', ""),
     ("025.5", "_handle_request", "is token,", "is token and (token or 'progressToken' not in meta),"),
     ("025.6", "present", "outcome.stdout.cut or outcome.stderr.cut", "outcome.path is not None"),
     ("025.6", "Command.describe", "(life.seen.exited_s or monotonic())", "life.started_s"),
@@ -266,7 +271,12 @@ SERVERS = [
     ("025.9", "_handled", "signal.getsignal(number) is not signal.SIG_IGN", "True"),
     *wrong("025.9", "FLUSH_S", 0.5, 5),
     *wrong("025.10", "LIVE_EVERY_S", 0.001, 0.5),
-    ("025.10", "Server._next_message", "if progress is not None:", "if progress is not None and not answer:"),
+    (
+        "025.10",
+        "Server._next_message",
+        "if progress := underway.progress():",
+        "if (progress := underway.progress()) and not answer:",
+    ),
     ("025.11", "CallUnderway.progress", "or self.call.token is None or", "or"),
     *wrong("025.11", "HEARTBEAT_S", 9, 12),
     ("025.12", "handle", "id_, INVALID_REQUEST", 'message.get("id"), INVALID_REQUEST'),
