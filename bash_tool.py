@@ -3924,6 +3924,52 @@ def job_record(said: object) -> Outcome | None:
     return Outcome(**known)
 
 
+# In the words of a prefix: another shell as the last program, bash with an option and no bash
+# behind it, or no program at all. A word that begins with `-` is no program.
+_NO_BASH = r"""(?xs)
+    (?:^|\s)(?:(?:[^-\s]\S*)?/)?
+    (?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*
+    |bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$
+    |^(?:\s*-\S*)*\s*$
+    """
+
+
+def check_shell(given: str | Sequence[str]) -> list[bytes]:
+    """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
+    shell has other options, and bash takes no options behind those of its own. Any other program
+    may start bash."""
+    words = check_strings(given, "shell")
+    wanted = (
+        "words that end in bash or in a program that starts it, without options behind bash"
+    )
+    require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
+    return list(map(os.fsencode, words))
+
+
+def share_of_pipes(count: int, background: bool) -> int:
+    """The size of a command's pipe in bytes, where so many run; 0: as it is. All together, with two
+    pipes each, these take less than the 64 MiB that a user has (pipe(7)). Past them another
+    program's new pipe has 8 KiB."""
+    if count <= LARGE_PIPES and not background:
+        return LARGE_PIPE_BYTES
+    return MEDIUM_PIPE_BYTES if count <= LARGE_PIPES + MEDIUM_PIPES else 0
+
+
+def failed(error: str, reason: str) -> Outcome:
+    """The answer where the tool could not run a command, or lost it."""
+    return Outcome("failed", error=error, reason=reason)
+
+
+def _lost(outcome: Outcome) -> Outcome:
+    """What is known of a job after its supervisor was killed."""
+    return outcome._replace(status="lost", error="lost", reason=JOB_LOST, kept=False, raw=())
+
+
+def name_jobs(jobs: Iterable[Job]) -> str:
+    """The pids and commands of jobs, as a note lists them."""
+    return ", ".join("%d %s" % (job.pid, quote(job.command)) for job in jobs)
+
+
 # ---- 7 Host side -------------------------------------------------------------------------------
 # The host holds sockets and nothing else of a command: no pipe, no child, and no thread for a
 # foreground call. The caller's own thread sends a request to a supervisor and waits for its
@@ -4207,15 +4253,6 @@ class Engine:
             _fork_directly(theirs.fileno())
         return ours
 
-    def share_of_pipes(self, background: bool) -> int:
-        """The size of a command's pipe in bytes; 0: as it is. All together, with two pipes each,
-        these take less than the 64 MiB that a user has (pipe(7)). Past them another program's new
-        pipe has 8 KiB."""
-        count = len(self.live)
-        if count <= LARGE_PIPES and not background:
-            return LARGE_PIPE_BYTES
-        return MEDIUM_PIPE_BYTES if count <= LARGE_PIPES + MEDIUM_PIPES else 0
-
     def give_up(self) -> None:
         """Lets go of a fork server that has ended or brings no supervisors: the next call starts
         another one. The fork server ends with its last supervisor."""
@@ -4279,11 +4316,6 @@ class Cancel(Live):
         self.count += 1
         for exchange in self._exchanges:
             exchange.send_stops()
-
-
-def failed(error: str, reason: str) -> Outcome:
-    """The answer where the tool could not run a command, or lost it."""
-    return Outcome("failed", error=error, reason=reason)
 
 
 class Exchange:
@@ -4389,9 +4421,8 @@ class Exchange:
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
             self._line = _engine.borrow(self._count_stops)
-            pipe_bytes = _engine.share_of_pipes(self._plan.background)
-            plan = self._plan._replace(pipe_bytes=pipe_bytes)
-            self._line.ask(plan, fds)
+            pipe_bytes = share_of_pipes(len(_engine.live), self._plan.background)
+            self._line.ask(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem, True))
         finally:
@@ -4557,11 +4588,6 @@ def read_record(output: str) -> tuple[Outcome | None, bool | None]:
 _NOTE = rb"\n\n\[background process .*\n"
 # What is no output, if the job has just ended: its note is written before its record is.
 _NOTE_AT_END = _NOTE + rb"?\Z"
-
-
-def _lost(outcome: Outcome) -> Outcome:
-    """What is known of a job after its supervisor was killed."""
-    return outcome._replace(status="lost", error="lost", reason=JOB_LOST, kept=False, raw=())
 
 
 class Job(Live):
@@ -4882,33 +4908,6 @@ def check_state_folder(given: AnyPath) -> str:
     if code not in (errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG):
         return path
     raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
-
-
-# In the words of a prefix: another shell as the last program, bash with an option and no bash
-# behind it, or no program at all. A word that begins with `-` is no program.
-_NO_BASH = r"""(?xs)
-    (?:^|\s)(?:(?:[^-\s]\S*)?/)?
-    (?:(?:sh|dash|ash|zsh|fish|ksh|csh|tcsh|busybox|pwsh|cmd)(?:\s+-\S*)*
-    |bash\s(?:.*\s)?-.*(?<!\sbash)(?<!/bash))\s*$
-    |^(?:\s*-\S*)*\s*$
-    """
-
-
-def check_shell(given: str | Sequence[str]) -> list[bytes]:
-    """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
-    shell has other options, and bash takes no options behind those of its own. Any other program
-    may start bash."""
-    words = check_strings(given, "shell")
-    wanted = (
-        "words that end in bash or in a program that starts it, without options behind bash"
-    )
-    require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
-    return list(map(os.fsencode, words))
-
-
-def name_jobs(jobs: Iterable[Job]) -> str:
-    """The pids and commands of jobs, as a note lists them."""
-    return ", ".join("%d %s" % (job.pid, quote(job.command)) for job in jobs)
 
 
 def default_folder(profile: Profile) -> str:
