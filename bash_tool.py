@@ -4329,12 +4329,13 @@ class Exchange:
     |         | a stop the answer is `cancelled`   | over: nothing was run                   |
     | sent    | the caller waits; a stop is sent   | new: it was not read, so another        |
     |         |                                    | supervisor is asked                     |
-    |         |                                    | goes on: the answer was `running`, or   |
-    |         |                                    | an ephemeral tool left something        |
+    |         |                                    | goes on: the answer was `running`       |
+    |         |                                    | left: an ephemeral tool left something  |
     |         |                                    | over: it has ended, or hangs            |
-    | goes on | `close` stops what was kept, and   | over: it has ended                      |
-    |         | shuts the line of what is          |                                         |
-    |         | ephemeral                          |                                         |
+    | goes on | a monitor thread waits; `close`    | left: no thread could be started, or as |
+    |         | stops what was kept, and shuts the | above                                   |
+    |         | line of what is ephemeral          | over: it has ended                      |
+    | left    | nobody waits, but `close` does     | over: it has ended                      |
     | over    | the line was given back, or closed |                                         |
     """
 
@@ -4350,11 +4351,9 @@ class Exchange:
         self._waits_s = min(plan.answer_after_s, plan.limit_s)
         # The longest that the ending of a command takes.
         self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
-        self._waiter: int | None = threading.get_ident()  # the thread that waits for messages
-
-    def _ends_with_line(self) -> bool:
-        """True for what goes on and is ended by closing the line."""
-        return self.state == "goes on" and self._plan.ephemeral
+        self._caller: int | None = (
+            threading.get_ident()
+        )  # its thread, until a monitor has begun
 
     def _count_stops(self) -> int:
         return sum(token.count for token in self._tokens)
@@ -4365,7 +4364,7 @@ class Exchange:
         line, wanted = self._line, self._count_stops()
         if line is not None and self.state != "new" and line.stops_sent < wanted:
             self._gives_up_s = min(self._gives_up_s, monotonic() + self._ending_s)
-            if self._ends_with_line():
+            if self._plan.ephemeral and self.state != "sent":
                 line.shut()
             else:
                 line.send_stops(wanted)
@@ -4377,19 +4376,16 @@ class Exchange:
         answer = self._try_supervisors(on_live, stdin)
         if self.state == "new":  # nothing was run
             self._let_go()
-        if answer.status != "running":
-            self._waiter = None
         # After the call `close` may stop what ends with this process, and nothing else may.
-        self._tokens = (self._closing,) if answer.kept or self._ends_with_line() else ()
+        self._tokens = (self._closing,) if answer.kept or self._plan.ephemeral else ()
         return answer
 
     def release(self) -> None:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
         closed it."""
         line = self._line
-        is_idle = self._ends_with_line() and self._waiter is None
-        if is_idle and line is not None and _has_ended(line.socket):
-            self.receive_end()
+        if self.state == "left" and line is not None and _has_ended(line.socket):
+            self._let_go()
 
     def _try_supervisors(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
@@ -4435,7 +4431,6 @@ class Exchange:
 
     def receive(self, on_live: OnLive | None = None) -> Outcome:
         """The next answer: that the command goes on, or how it ended. Raises LineLost."""
-        self._waiter = threading.get_ident()
         live = LiveText(on_live)
         while (line := self._line) is not None:
             until = self._gives_up_s
@@ -4466,17 +4461,17 @@ class Exchange:
         self._path = os.fsdecode(path) or None
         raw = [Captured(*stream) for stream in streams]
         answer = Outcome(*fields)._replace(path=self._path, raw=raw)
-        is_job = answer.status == "running"
-        has_leftovers = answer.status == "exited" and not is_over
-        if is_job:
-            answer = answer._replace(kept=not self._plan.background, limit_s=self._waits_s)
-        if is_job or (has_leftovers and self._plan.ephemeral):
-            if not self._count_stops():  # else one has crossed the answer: its bound stays
-                self._gives_up_s = inf
+        if answer.status == "running":
             self.state = "goes on"
-            self.send_stops()  # one that has crossed the answer now shuts an ephemeral line
+            answer = answer._replace(kept=not self._plan.background, limit_s=self._waits_s)
+        elif answer.status == "exited" and not is_over and self._plan.ephemeral:
+            self.state = "left"
         else:
             self._let_go(is_idle=is_over)
+            return answer
+        if not self._count_stops():  # else one has crossed the answer: its bound stays
+            self._gives_up_s = inf
+        self.send_stops()  # one that has crossed the answer now shuts an ephemeral line
         return answer
 
     def _let_go(self, state: str = "over", is_idle: bool = False) -> None:
@@ -4499,17 +4494,16 @@ class Exchange:
         except LineLost:
             self._let_go()
             return None
-        finally:
-            self._waiter = None
 
     def start_monitor(self, receive: Callable[[], None]) -> bool:
         """Starts the thread that receives the end: a daemon thread, for which no program waits at
         its exit. False if none can be started."""
+        self._caller = None
         try:
             threading.Thread(target=receive, daemon=True).start()
             return True
         except RuntimeError:  # the job goes on all the same
-            self._waiter = None
+            self.state = "left"
             return False
 
     def _give_up(self, line: HostEnd) -> Outcome:
@@ -4527,10 +4521,10 @@ class Exchange:
     def wait_until_over(self) -> None:
         """Waits until the command is over, is given up, or goes on by itself. Returns at once in a
         signal handler that has interrupted the thread which waits for the command."""
-        if self._waiter is None:  # leftovers, or no monitor thread could be started
+        if self.state == "left":
             self.receive_end()
         for _ in _looks(self._gives_up_s + HOST_SLACK_S):
-            is_here = self._waiter == threading.get_ident()
+            is_here = self._caller == threading.get_ident()
             if is_here or self not in self._closing._exchanges:
                 return
 
@@ -5100,7 +5094,7 @@ class Session:
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
         """The answer to a command. Where an exception prevents the answer the command is ended."""
-        for exchange in list(self.closing._exchanges):
+        for exchange in self.closing._exchanges:
             exchange.release()
         refusal = judge_command(request, self.terms)
         starts = self._carry.starts
@@ -5356,7 +5350,7 @@ class BashTool(Live):
         raised at the end."""
         try:
             self._session.closing.cancel()
-            for exchange in list(self._session.closing._exchanges):
+            for exchange in self._session.closing._exchanges:
                 exchange.wait_until_over()
         except BaseException:
             self.close()
