@@ -3970,6 +3970,15 @@ def name_jobs(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quote(job.command)) for job in jobs)
 
 
+def find_line(lines: Iterable[bytes], wanted: re.Pattern[str]) -> str | None:
+    """The first line that has what is wanted, as a terminal shows it."""
+    for line in lines:
+        for text in render(decode(line)).split("\n"):
+            if wanted.search(text) and text:
+                return text
+    return None
+
+
 # ---- 7 Host side -------------------------------------------------------------------------------
 # The host holds sockets and nothing else of a command: no pipe, no child, and no thread for a
 # foreground call. The caller's own thread sends a request to a supervisor and waits for its
@@ -4351,9 +4360,8 @@ class Exchange:
         self._waits_s = min(plan.answer_after_s, plan.limit_s)
         # The longest that the ending of a command takes.
         self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
-        self._caller: int | None = (
-            threading.get_ident()
-        )  # its thread, until a monitor has begun
+        # The thread of the call, until a monitor thread has begun.
+        self._caller: int | None = threading.get_ident()
 
     def _count_stops(self) -> int:
         return sum(token.count for token in self._tokens)
@@ -4735,46 +4743,41 @@ class Job(Live):
         deadline = _deadline(timeout_s)
         offset, part = 0, b""
         for _ in _looks(deadline):  # the file alone says when there is more
-            ended, data = self.status != "running", b"so far"
+            has_ended = self.status != "running"
             if self._size() < offset:  # emptied: from its beginning
                 offset, part = 0, b""
-            while data and monotonic() < deadline + SEARCH_S:
-                data = self._output_from(offset)
-                offset += len(data)
-                lines = (part + data).split(b"\n")
-                part = lines.pop() if data or not ended else b""
-                for line in lines:
-                    for text in render(decode(line)).split("\n"):
-                        if wanted.search(text) and text:
-                            return text
-            if ended:
-                break
+            with suppress(OSError):  # it is gone
+                while data := self._output_from(offset, MIB)[0]:
+                    offset += len(data)
+                    *lines, part = (part + data).split(b"\n")
+                    found = find_line(lines, wanted)
+                    if found or monotonic() >= deadline + SEARCH_S:
+                        return found
+            if has_ended:
+                return find_line([part], wanted)
         return None
 
-    def _output_from(self, offset: int) -> bytes:
-        """The next part of the output before the completion note, whose place the record has."""
-        try:
-            with _open_own(self.output_file) as file:
-                file.seek(offset)
-                data = file.read(MIB)
-        except OSError:
-            return b""
-        at = self._known().at
-        return data[: max(0, at - offset)] if at >= 0 else re.sub(_NOTE_AT_END, b"", data)
+    def _output_from(self, offset: int, most: int = -1) -> tuple[bytes, bytes]:
+        """What the file holds from byte `offset` on, at most `most` bytes: the output before the
+        completion note, and the rest. The record says where the note is; before it does so, what
+        looks like the note at the end is taken for it. Raises OSError if the file is gone."""
+        with _open_own(self.output_file) as file:
+            file.seek(offset)
+            data = file.read(most)
+        at = self._known().at - offset
+        if not 0 <= at <= len(data):
+            at = len(re.sub(_NOTE_AT_END, b"", data))
+        return data[:at], data[at:]
 
     def read(self, offset: int = 0) -> tuple[str, int]:
         """(text, offset): the output from byte `offset` of the file on, without the completion
         note, and the offset to go on from. No character is split, and reading piece by piece
         yields the same text as reading at once. Raises OSError if the file is gone."""
         final, start = self.status != "running", max(0, offset)
-        with _open_own(self.output_file) as file:
-            file.seek(start)
-            data = file.read()
-        end, at = start + len(data), self._known().at - start
-        if not final:
-            data = re.sub(_NOTE_AT_END, b"", data)
-        if 0 <= at < len(data):  # with the note all that stands before it was read
-            final, data = True, data[:at] + re.sub(_NOTE, b"", data[at:], count=1)
+        data, rest = self._output_from(start)
+        end = start + len(data + rest)
+        if final:
+            data += re.sub(_NOTE, b"", rest, count=1)
         text, decoded = codecs.utf_8_decode(data, "replace", final)
         return text, end if final else start + decoded
 
@@ -4802,11 +4805,9 @@ class Job(Live):
         """The last `most` bytes of what is new in the output, all of it once the job has ended,
         and the counts of it. A file that became shorter is read from its beginning. Raises
         OSError if the file is gone."""
-        size = os.stat(self.output_file).st_size
-        offset = self._shown_bytes if is_running and self._shown_bytes <= size else 0
-        buffer, data = OutputBuffer(0, most, True), b"x"
-        while data:
-            data = self._output_from(offset + buffer.total_bytes)
+        offset = self._shown_bytes if is_running and self._shown_bytes <= self._size() else 0
+        buffer = OutputBuffer(0, most, True)
+        while data := self._output_from(offset + buffer.total_bytes, MIB)[0]:
             buffer.add(data)
         stream = buffer.captured()
         if is_running:
