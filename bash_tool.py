@@ -4187,7 +4187,8 @@ class HostEnd(Channel):
 def confinement() -> tuple[object, ...]:
     """What confines this thread, and so what it forks: its root directory, and as far as they can
     be read its capabilities, no_new_privs and seccomp (proc_pid_status(5)) and its namespaces."""
-    here, root = "/proc/thread-self/", os.stat("/")[1:3]  # inode and device
+    here = "/proc/thread-self/"
+    root = os.stat("/")[1:3]  # inode and device
     try:
         status = _read_file(here + "status").partition(b"\nCapInh")[2].partition(b"\nCpus")[0]
         spaces = [os.readlink(here + "ns/" + name) for name in sorted(os.listdir(here + "ns"))]
@@ -4226,8 +4227,8 @@ class Engine:
             if stops_wanted():
                 break
             with self.lock:
-                user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
-                ids = user, self.confinement
+                user = os.getuid(), os.geteuid(), os.getgid(), os.getegid()
+                ids = self.confinement, *user, *os.getgroups()
                 if ids != self._ids:
                     self.give_up()
                 while self._idle:  # after a change of user all of these are closed
@@ -4354,7 +4355,8 @@ class Exchange:
     _path: str | None = None  # of the output file, which an answer will name
 
     def __init__(self, plan: Plan, closing: Cancel, cancel: Cancel) -> None:
-        self._plan, self._closing = plan, closing
+        self._plan = plan
+        self._closing = closing
         self._tokens: Sequence[Cancel] = closing, cancel  # those that may stop the command
         # The longest that the caller waits, but for the ending of the command.
         self._waits_s = min(plan.answer_after_s, plan.limit_s)
@@ -4369,7 +4371,8 @@ class Exchange:
     def send_stops(self) -> None:
         """Sends how often a stop was asked for, from any thread. Two threads may send the same
         count: it is a count, so that the supervisor does not take it for two stops."""
-        line, wanted = self._line, self._count_stops()
+        line = self._line
+        wanted = self._count_stops()
         if line is not None and self.state != "new" and line.stops_sent < wanted:
             self._gives_up_s = min(self._gives_up_s, monotonic() + self._ending_s)
             if self._plan.ephemeral and self.state != "sent":
@@ -4408,7 +4411,8 @@ class Exchange:
             except SpawnError as problem:
                 return failed(*problem.args)
             except LineLost as problem:
-                line, why = self._line, str(problem)
+                line = self._line
+                why = str(problem)
                 # ECONNRESET may also mean that the supervisor had read the request, but not the
                 # stop that followed: then the command may have run.
                 if not isinstance(problem, NotRun) or (line and line.stops_sent):
@@ -4543,7 +4547,8 @@ class Exchange:
         command is left; a second exception meanwhile is raised at once. What the supervisor says is
         not read: bytes that were received when the exception struck may be lost. Removes the file
         that no answer will name."""
-        line, until = self._line, monotonic() + self._ending_s
+        line = self._line
+        until = monotonic() + self._ending_s
         try:
             if line is not None:
                 if self.state != "new":
@@ -4621,7 +4626,9 @@ class Job(Live):
         if known is None:
             raise FileNotFoundError(errno.ENOENT, "no record of a job", output_file)
         self._outcome = known
-        self.pid, self.command, self.created = known.pid or 0, known.command, known.created
+        self.pid = known.pid or 0
+        self.command = known.command
+        self.created = known.created
 
     def __repr__(self) -> str:
         return "<Job %d %s>" % (self.pid, self.status)
@@ -4635,7 +4642,9 @@ class Job(Live):
         note = ended_note(self.output_file, final)
         if exchange._plan.background:  # a check shows the output of kept commands alone
             final = final._replace(raw=())
-        self._outcome, self._note = final, note
+        self._outcome = final
+        self._note = note
+        self._monitor_pid = 0
         recent.append(self)
         if len(recent) > MAX_JOBS:
             first = recent.popleft()
@@ -4646,9 +4655,7 @@ class Job(Live):
     def _has_ended(self) -> bool:
         """True once the job has ended and its note is written; where a monitor thread waits for the
         end, once that has received it."""
-        if self._monitor_pid == os.getpid():
-            return bool(self._note)
-        return self.status != "running"
+        return self._monitor_pid != os.getpid() and self.status != "running"
 
     def _known(self) -> Outcome:
         """What is known by now. A job whose record says `running` and is not locked has lost its
@@ -4657,7 +4664,7 @@ class Job(Live):
         if self._outcome.status == "running":
             known, is_supervised = self._read_record()
             is_lost = known.status == "running" and not is_supervised
-            if is_lost and (self._note or self._monitor_pid != os.getpid()):
+            if is_lost and self._monitor_pid != os.getpid():
                 known = _lost(known)
             self._outcome = known
         return self._outcome
@@ -4773,7 +4780,8 @@ class Job(Live):
         """(text, offset): the output from byte `offset` of the file on, without the completion
         note, and the offset to go on from. No character is split, and reading piece by piece
         yields the same text as reading at once. Raises OSError if the file is gone."""
-        final, start = self.status != "running", max(0, offset)
+        final = self.status != "running"
+        start = max(0, offset)
         data, rest = self._output_from(start)
         end = start + len(data + rest)
         if final:
@@ -4789,7 +4797,8 @@ class Job(Live):
 
     def _end(self, cancel: Cancel) -> bool:
         """Does what `kill` does; a cancel on the way is a second request: KILL."""
-        begun, asked = monotonic(), 0
+        begun = monotonic()
+        asked = 0
         for _ in _looks(begun + self._grace_s + UNKILLABLE_S + HOST_SLACK_S):
             if not self._read_record()[1]:
                 self.wait(LOOK_AROUND_S)  # the message of the end may be on its way
@@ -4801,34 +4810,27 @@ class Job(Live):
                     _signal(self._outcome.supervisor[0], END_JOB_SIGNAL)
         return False
 
-    def _new_output(self, is_running: bool, most: int) -> Captured:
-        """The last `most` bytes of what is new in the output, all of it once the job has ended,
-        and the counts of it. A file that became shorter is read from its beginning. Raises
-        OSError if the file is gone."""
-        offset = self._shown_bytes if is_running and self._shown_bytes <= self._size() else 0
-        buffer = OutputBuffer(0, most, True)
-        while data := self._output_from(offset + buffer.total_bytes, MIB)[0]:
-            buffer.add(data)
-        stream = buffer.captured()
-        if is_running:
-            stream = without_unfinished(stream)
-            self._shown_bytes = offset + stream.total_bytes
-        return stream
-
     def _tell(self, profile: Profile) -> Outcome:
         """What the job has said since the last time; once it has ended, how, and the tails of all
-        that it said."""
+        that it said. A file that became shorter is read from its beginning."""
         known = self._known()
         is_running = known.status == "running"
         if not is_running:
             self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
             if self._outcome.raw:
                 return fit_streams(self._outcome, profile)
-        stream, why = Captured(b"", b"", 0), ""
+        offset = self._shown_bytes if is_running and self._shown_bytes <= self._size() else 0
+        buffer = OutputBuffer(0, profile.rolling_bytes, True)
+        why = ""
         try:
-            stream = self._new_output(is_running, profile.rolling_bytes)
+            while data := self._output_from(offset + buffer.total_bytes, MIB)[0]:
+                buffer.add(data)
         except OSError as problem:
             why = _reason(problem)
+        stream = buffer.captured()
+        if is_running:
+            stream = without_unfinished(stream)
+            self._shown_bytes = offset + stream.total_bytes
         return known._replace(
             stdout=profile.truncation.fit(stream, profile),
             total_bytes=stream.total_bytes,
@@ -4842,8 +4844,8 @@ def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
     if timeout_s is None:
         return inf
-    right = is_number_in(timeout_s, -inf, inf)
-    require(right, "timeout_s", "a number of seconds, or None", timeout_s)
+    wanted = "a number of seconds, or None"
+    require(is_number_in(timeout_s, -inf, inf), "timeout_s", wanted, timeout_s)
     return monotonic() + timeout_s
 
 
@@ -4965,8 +4967,8 @@ class JobTable:
         """Takes in the job of an answer, if it is about one."""
         if not outcome.supervisor:
             return None
-        grace_s = self._terms.profile.grace_s
-        job = Job(outcome.path or "", grace_s, outcome._replace(raw=()))
+        known = outcome._replace(raw=())
+        job = Job(outcome.path or "", self._terms.profile.grace_s, known)
         shown_bytes = sum(without_unfinished(stream).total_bytes for stream in outcome.raw)
         job._shown_bytes = min(shown_bytes, FILE_CAP_BYTES)  # the file has no more
         self._known[job.pid] = job
@@ -4989,7 +4991,8 @@ class JobTable:
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first."""
         known = {job.output_file: job for job in list(self._known.values())}
-        profile, paths = self._terms.profile, set(known)
+        profile = self._terms.profile
+        paths = set(known)
         if self._terms.lists_folder:
             with suppress(OSError):
                 paths |= own_outputs(self._terms.folder, profile.file_prefix)
@@ -5013,27 +5016,16 @@ class JobTable:
             raise LookupError(NO_SUCH_JOB.format(pid=pid, named=named))
         return known
 
-    def inquire(self, inquiry: Inquiry, cancel: Cancel) -> tuple[Outcome, Job | None, bool]:
-        """What a job has said since the last time, or how it ended; the job, if there is one;
-        and whether all was done that was asked for."""
-        try:
-            known = self.get(inquiry.pid)
-        except LookupError as problem:
-            return reject("no_such_job", str(problem)), None, False
-        is_gone = not inquiry.kill or known._end(cancel)
-        outcome = known._tell(self._terms.profile)
-        is_gone = is_gone or outcome.status == "lost"
-        if not is_gone:
-            note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
-            outcome = outcome._replace(notes=(*outcome.notes, note))
-        return outcome, known, is_gone
-
     def take_end_notes(self, told: Job | None) -> list[str]:
         """Takes the notes on jobs that have ended, so that each is told once. `told`: a job whose
         end the answer tells itself."""
-        ended = [job for job in list(self._untold.values()) if job._note]
-        taken = [job for job in ended if self._untold.pop(job.pid, None) is not None]
-        return [job._note for job in taken if job is not told]
+        notes = []
+        for job in list(self._untold.values()):
+            if job._note:
+                is_taken = self._untold.pop(job.pid, None) is not None
+                if is_taken and job is not told:
+                    notes.append(job._note)
+        return notes
 
 
 class Session:
@@ -5043,8 +5035,10 @@ class Session:
         self.terms = terms
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
-        # Notes that no answer has told yet: on withheld names, each with why, and two others.
-        self._untold, self._unlocked, self._hints = withheld, [NOTE_UNLOCKED], [NOTE_SILENT]
+        # What no answer has told yet: withheld names, each with why, and two notes.
+        self._untold = withheld
+        self._unlocked = [NOTE_UNLOCKED]
+        self._hints = [NOTE_SILENT]
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
     def answer(
@@ -5052,9 +5046,7 @@ class Session:
     ) -> Result:
         """Does what was asked for."""
         if isinstance(request, Inquiry):
-            outcome, job, is_gone = self.jobs.inquire(request, cancel)
-            # The question was answered, whatever the answer is.
-            return replace(self._finish(outcome, cancel, job), is_error=not is_gone)
+            return self._inquire(request, cancel)
         if isinstance(request, Outcome):
             outcome = request
         elif self.closing.count:
@@ -5093,6 +5085,21 @@ class Session:
             notes.append(NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES)))
         return present(outcome._replace(notes=notes), self.terms.profile)
 
+    def _inquire(self, inquiry: Inquiry, cancel: Cancel) -> Result:
+        """What a job has said since the last time, or how it ended. No error, whatever the answer
+        is, unless something of a job that was to be ended still lives."""
+        try:
+            job = self.jobs.get(inquiry.pid)
+        except LookupError as problem:
+            return self._finish(reject("no_such_job", str(problem)), cancel)
+        is_gone = not inquiry.kill or job._end(cancel)
+        outcome = job._tell(self.terms.profile)
+        is_gone = is_gone or outcome.status == "lost"
+        if not is_gone:
+            note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
+            outcome = outcome._replace(notes=(*outcome.notes, note))
+        return replace(self._finish(outcome, cancel, job), is_error=not is_gone)
+
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
         """The answer to a command. Where an exception prevents the answer the command is ended."""
         for exchange in self.closing._exchanges:
@@ -5102,7 +5109,8 @@ class Session:
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
         exchange = Exchange(plan, self.closing, cancel)
-        job, is_answered = None, False
+        job = None
+        is_answered = False
         if plan.background and refusal is None:
             refusal = self.jobs.take_place(exchange)
         if refusal is not None:
@@ -5114,8 +5122,7 @@ class Session:
                 notes += self._unlocked
                 self._unlocked = []
             if plan.carries or (answer.error == "spawn_failed" and not request.env):
-                most = os.sysconf("SC_ARG_MAX")
-                notes += self._carry.take_over(answer, start, starts, most)
+                notes += self._carry.take_over(answer, start, starts, os.sysconf("SC_ARG_MAX"))
             job = self.jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
             outcome = fit_streams(answer, self.terms.profile)
@@ -5195,7 +5202,8 @@ class BashTool(Live):
         base_env: Mapping[str, str] | None = None,
     ) -> None:
         row = choose_profile(profile, timeout_s, carry)
-        keep, drop = check_strings(keep_env, "keep_env"), check_strings(drop_env, "drop_env")
+        keep = check_strings(keep_env, "keep_env")
+        drop = check_strings(drop_env, "drop_env")
         words = check_shell(shell)
         own = own_environment(os.environ)
         passed, withheld = tool_env(own, base_env, env or {}, keep, drop, len(words) > 1)
@@ -5207,15 +5215,15 @@ class BashTool(Live):
         right = is_integer_in(max_jobs, 0, sys.maxsize)
         require(right, "max_jobs", "a whole number from 0 up", max_jobs)
         first = Start(os.fsencode(check_directory(cwd)), encode_env(passed))
-        given = None if state_dir is None else check_state_folder(state_dir)
+        folder = default_folder(row) if state_dir is None else check_state_folder(state_dir)
         _engine.confinement = confinement()
         self._on_call = on_call
         terms = Terms(
             profile=row,
             first=first,
             shell=words,
-            folder=given or default_folder(row),
-            lists_folder=given is not None,
+            folder=folder,
+            lists_folder=state_dir is not None,
             carries=carry,
             ephemeral=ephemeral,
             deny=check_strings(deny, "deny"),
