@@ -3943,7 +3943,7 @@ def check_shell(given: str | Sequence[str]) -> list[bytes]:
         "words that end in bash or in a program that starts it, without options behind bash"
     )
     require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
-    return list(map(os.fsencode, words))
+    return list(map(fsencode, words))
 
 
 def share_of_pipes(count: int, background: bool) -> int:
@@ -4184,7 +4184,7 @@ class HostEnd(Channel):
         return self._messages.popleft()
 
 
-def confinement() -> tuple[object, ...]:
+def confinement() -> object:
     """What confines this thread, and so what it forks: its root directory, and as far as they can
     be read its capabilities, no_new_privs and seccomp (proc_pid_status(5)) and its namespaces."""
     here = "/proc/thread-self/"
@@ -4202,7 +4202,7 @@ class Engine:
     and for the confinement that the process had when the last tool was made. A forked child has
     none of them: it begins with an engine of its own."""
 
-    confinement: tuple[object, ...] = ()
+    confinement: object = None
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
@@ -4674,7 +4674,8 @@ class Job(Live):
         something of the job may live: the supervisor holds the lock of the record. Without a record
         (removed, or never made) and without locks, number and start time of the supervisor are
         left, until the job has ended: then the supervisor may have another command."""
-        known, is_free = self._outcome, None
+        known = self._outcome
+        is_free = None
         try:
             found, is_free = read_record(self.output_file)
             known = found or known
@@ -4895,16 +4896,16 @@ def check_state_folder(given: AnyPath) -> str:
     """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
     folder can ever stand: one that is missing, full or not writable may change."""
     path = absolute_path("state_dir", given)
-    code = errno.EPERM
-    if not (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")):
-        try:
-            os.stat(path + "/")
-            return path
-        except OSError as problem:
-            code = problem.errno or 0
-    if code not in (errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG):
-        return path
-    raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
+    code = 0
+    try:
+        os.stat(path + "/")
+    except OSError as problem:
+        code = problem.errno or 0
+    if (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")):
+        code = errno.EPERM
+    if code in (errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG):
+        raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
+    return path
 
 
 def default_folder(profile: Profile) -> str:
@@ -5214,7 +5215,7 @@ class BashTool(Live):
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
         right = is_integer_in(max_jobs, 0, sys.maxsize)
         require(right, "max_jobs", "a whole number from 0 up", max_jobs)
-        first = Start(os.fsencode(check_directory(cwd)), encode_env(passed))
+        first = Start(fsencode(check_directory(cwd)), encode_env(passed))
         folder = default_folder(row) if state_dir is None else check_state_folder(state_dir)
         _engine.confinement = confinement()
         self._on_call = on_call
