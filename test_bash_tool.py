@@ -929,7 +929,7 @@ def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
         assert tool.job(result.pid).kill() and not any(map(alive, result.leftovers))
 
 
-@clause("003.23", saboteur=("Job.read", 're.sub(_NOTE, b"", data[at:], count=1)', "data[at:]"))
+@clause("003.23", saboteur=("Job.read", 're.sub(_NOTE, b"", rest, count=1)', "rest"))
 @few(
     any_of(b"", b"out\n", b"no newline", b"\n\n[background process completed]\n", b"half \xe2\x82"),
     any_of("", "sleep 0.5; "),
@@ -3868,7 +3868,7 @@ def test_req_bash_021_6_goes_to_the_background(outputs):
 written_lines = st.tuples(any_of(1, 2), any_of("line", "é€😀", "", "x" * 90))
 
 
-@clause("021.7", saboteur=("Job._new_output", "offset + stream.total_bytes", "offset"))
+@clause("021.7", saboteur=("Job._tell", "offset + stream.total_bytes", "offset"))
 @fewest(st.lists(written_lines, max_size=12), st.lists(written_lines, min_size=1, max_size=12))
 def test_req_bash_021_7_only_what_is_new(before, after):
     def writes(lines, pause):
@@ -5191,7 +5191,7 @@ def test_req_bash_026_16_types():
 
 
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
-@clause("027.1", saboteur=("JobTable.take_end_notes", "in taken if", "in taken[:1] if"))
+@clause("027.1", saboteur=("JobTable.take_end_notes", "notes.append(job._note)", "notes = [job._note]"))
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_1_the_next_answer_tells(name):
     cases = [
@@ -5226,7 +5226,7 @@ def test_req_bash_027_1_the_next_answer_tells(name):
             assert not told_in(tool.call({"command": "true"}).text)
 
 
-@clause("027.2", saboteur=("JobTable.take_end_notes", "taken if job is not told", "taken"))
+@clause("027.2", saboteur=("JobTable.take_end_notes", "and job is not told", ""))
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
         for verb in ("check_pid", "kill_pid"):
@@ -5317,7 +5317,7 @@ def test_req_bash_027_4_waiting_for_jobs():
     whatever_they_do()
 
 
-@clause("027.5", saboteur=("Job.wait", 'lines.pop() if data or not ended else b""', 'b""'))
+@clause("027.5", saboteur=("Job.wait", "(part + data)", "data"))
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
         command = "echo first; printf 'half '; %s; echo line; " % until("later")
@@ -5711,7 +5711,7 @@ def test_req_bash_028_15_says_what_was_not_kept(ends):
 
 
 # ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
-@clause("029.1", saboteur=("Exchange._ends_with_line", "self._plan.ephemeral", "False"))
+@clause("029.1", saboteur=("Exchange.perform", "self._plan.ephemeral", "False"))
 def test_req_bash_029_1_closing_leaves_nothing():
     def opened():
         return BashTool(profile=tiny(default=20), ephemeral=True, max_jobs=99)
