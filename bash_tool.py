@@ -673,14 +673,11 @@ def make_scratch(folder: bytes) -> bytes:
 def own_outputs(folder: str, prefix: str) -> set[str]:
     """The output files of the tools that share a folder, which may hold other files too; those
     included of which only the record is left. Raises OSError."""
-    found = set()
-    for name in os.listdir(folder):
-        stem, suffix = os.path.splitext(name)
-        is_hex = not stem[-12:].strip("0123456789abcdef")
-        is_ours = stem[:-12] in ("output-", "pipe-bash-", prefix)
-        if is_hex and is_ours and suffix in (".log", ".job"):
-            found.add(os.path.join(folder, stem + ".log"))
-    return found
+    import re  # here, because most supervisors need it not
+
+    ours = r"((?:output-|pipe-bash-|%s)[0-9a-f]{12})\.(?:log|job)" % re.escape(prefix)
+    names = [re.fullmatch(ours, name) for name in os.listdir(folder)]
+    return {os.path.join(folder, name[1] + ".log") for name in names if name}
 
 
 def _make_room(folder: str, prefix: str) -> None:
@@ -1025,11 +1022,11 @@ class SupervisorEnd(Channel):
     has_left = False  # nobody reads what is sent: the host has left, or the caller
     abandoned = False  # the caller has left its call, but its host lives
     stops = 0  # how often the host has asked to end the command, in all
-    request: Plan | None = None  # the next one
     _live_sent_s = 0.0
 
     def __init__(self, end: socket.socket) -> None:
         super().__init__(end)
+        self.requests: list[Plan] = []  # that have come
         self.unsent = bytearray()  # what the host has not made room for
         self._live: dict[int, OutputBuffer] = {}  # by stream
 
@@ -1050,17 +1047,12 @@ class SupervisorEnd(Channel):
             messages = None
         for kind, *parts in messages or ():
             if kind == "run":
-                self.request = Plan(*parts)
+                self.requests.append(Plan(*parts))
             elif kind == "stop":
                 self.stops = max(self.stops, *parts)
             else:
                 self.abandoned = True
         self.has_left = messages is None or self.abandoned
-
-    def take_request(self) -> Plan | None:
-        """The next request, once."""
-        plan, self.request = self.request, None
-        return plan
 
     def send(self, *message: Any) -> None:
         """Sends the message, after the live output that came before. An error is ignored: the host
@@ -2095,19 +2087,19 @@ class Supervisor(Loop):
         self.line.send("hello", *self.identity)
         until = monotonic() + IDLE_S
         while not self.line.has_left and monotonic() < until:
-            if self.line.request is None:
-                self.wait_until(until)
-            plan = self.line.take_request()
-            if plan is not None:
-                self.kills = 0
-                source = self.line.fds.pop(0) if self.line.fds else subprocess.DEVNULL
+            if self.line.requests:
+                plan, self.kills = self.line.requests.pop(), 0
+                source = self.line.fds.pop() if self.line.fds else subprocess.DEVNULL
                 if plan.env is not None:  # and kept for the next request
                     os.environb.clear()
                     os.environb.update(plan.env)
                 if not Command(self, plan, source).run():
                     return
-            if plan is not None or self.line.unsent:  # the host has not read the last answer
-                until = monotonic() + IDLE_S
+            else:
+                self.wait_until(until)
+                if not self.line.unsent:
+                    continue
+            until = monotonic() + IDLE_S  # also while the host has not read the last answer
 
     def wait_until(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
