@@ -807,19 +807,25 @@ def _command_line(pid: int) -> str:
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
 
-def list_processes(processes: dict[int, int], form: str = "pid %d %s") -> str:
-    """The processes as a note lists them. Those that are just ending are taken out of `processes`,
-    so that its numbers and groups are those of the note."""
-    names = []
-    for pid in sorted(processes):
-        line = _command_line(pid)
-        if line:
-            names.append(form % (pid, quote(line)))
-        else:
-            del processes[pid]
-    more = len(names) - LEFTOVERS_NAMED
-    listed = ", ".join(names[:LEFTOVERS_NAMED])
-    return listed + (" and %d more" % more if more > 0 else "")
+class Named(NamedTuple):
+    """A live process as a note names it."""
+
+    pid: int
+    group: int
+    line: str  # its arguments
+
+
+def name_descendants() -> list[Named]:
+    """The live processes below this one by their numbers, but for those that are just ending."""
+    found = [Named(pid, group, _command_line(pid)) for pid, group in descendants().items()]
+    return sorted(process for process in found if process.line)
+
+
+def list_processes(processes: Sequence[Named], form: str = "pid %d %s") -> str:
+    """The processes as a note lists them."""
+    named = [form % (pid, quote(line)) for pid, _, line in processes[:LEFTOVERS_NAMED]]
+    more = len(processes) - LEFTOVERS_NAMED
+    return ", ".join(named) + (" and %d more" % more if more > 0 else "")
 
 
 # -- Records: what a host and a supervisor hand to each other
@@ -1486,7 +1492,6 @@ def leftover_notes(command: Command) -> list[str]:
     """What names the processes that a foreground command has left behind, and says how to stop them
     and where their output goes on. What is just ending holds the output for a moment longer."""
     left, output, path = command.leftovers, command.output, ""
-    named = list_processes(left)
     if output.pipes and not left:
         time.sleep(LEAVING_S)
         output.read_all()
@@ -1496,10 +1501,11 @@ def leftover_notes(command: Command) -> list[str]:
         path = NOWHERE.format(reason=problem) if problem else make_printable(output.path)
     if not left:
         return [NOTE_HELD.format(path=path)] if path else []
-    targets = " ".join("-%d" % group for group in sorted(set(left.values()))[:20])
+    groups = sorted({process.group for process in left})
+    targets = " ".join("-%d" % group for group in groups[:20])
     stop = NOTE_STOP.format(targets=targets) if command.shell.can_kill() else ""
     more = NOTE_LEFTOVER_OUTPUT.format(path=path) if path else ""
-    return [NOTE_LEFTOVER.format(named=named, stop=stop, more=more)]
+    return [NOTE_LEFTOVER.format(named=list_processes(left), stop=stop, more=more)]
 
 
 # -- How a stop asks a command to end
@@ -1564,29 +1570,29 @@ def _has_writer(pipe: str) -> bool:
     return not events
 
 
-def ends_at_interrupt(seen: Process) -> bool:
+def ends_at_interrupt(process: Process) -> bool:
     """True for a process that may get INT in place of TERM."""
     # Python handles INT by itself; a program in it that handles TERM wants TERM.
-    is_python = seen.program in ("python", "pypy")
-    unfit = seen.ignored | seen.caught if is_python else seen.ignored
-    if not seen.caught & _INT or unfit & _TERM or seen.program in SHELLS:
+    is_python = process.program in ("python", "pypy")
+    unfit = process.ignored | process.caught if is_python else process.ignored
+    if not process.caught & _INT or unfit & _TERM or process.program in SHELLS:
         return False
     # `python3 -i` goes on with the next line.
-    reads_lines = any(word.startswith(b"-") and word.endswith(b"i") for word in seen.words)
-    return not seen.reads or (
-        seen.reads == "pipe" and seen.program in PIPE_READERS and not reads_lines
+    reads_lines = any(word.startswith(b"-") and word.endswith(b"i") for word in process.words)
+    return not process.reads or (
+        process.reads == "pipe" and process.program in PIPE_READERS and not reads_lines
     )
 
 
 class Steps:
-    """Whom a stop asks to end, and by what: each process gets each signal once. `left` are the
-    answers for those that lived at the last pass."""
+    """Whom a stop asks to end, and by what: each process gets each signal once. `asked_by` holds
+    what those got that lived at the last pass."""
 
     def __init__(self, grace_s: float, now: float) -> None:
         self._grace_s, self._begun_s = grace_s, now
         self.sent: dict[int, int] = {}  # INT, TERM, _SPARED; 0: it waits for its parent to end
-        self._seen: dict[int, Process] = {}
-        self.left = {signal.SIGINT, _SPARED}
+        self._processes: dict[int, Process] = {}
+        self.asked_by = {signal.SIGINT, _SPARED}
 
     def choose(
         self, living: Iterable[int], looked: Mapping[int, Process], now: float
@@ -1597,37 +1603,37 @@ class Steps:
         those that are new, or wait. Where all get TERM at once no signals are chosen: TERM then
         goes to the group, which no fork at the same time escapes."""
         before, chosen, passed_s = dict(self.sent), {}, now - self._begun_s
-        parents = {seen.parent for seen in looked.values()}
-        self._seen.update(looked)
+        parents = {process.parent for process in looked.values()}
+        self._processes.update(looked)
         for pid in living:
-            seen = self._seen[pid]
-            if not before and seen.reads == "live pipe" and pid not in parents:
+            process = self._processes[pid]
+            if not before and process.reads == "live pipe" and pid not in parents:
                 self.sent[pid] = _SPARED
             elif before.get(pid) not in (_SPARED, signal.SIGTERM):
                 # What appears during the steps was started by something that goes on.
                 is_new = before and pid not in before
-                may = ends_at_interrupt(seen) and not is_new and passed_s < self._grace_s / 3
-                number = self._choose_one(seen, passed_s) if may else signal.SIGTERM
+                may = ends_at_interrupt(process) and not is_new and passed_s < self._grace_s / 3
+                number = self._choose_one(process, passed_s) if may else signal.SIGTERM
                 if number not in (0, before.get(pid)):
                     chosen[pid] = number
                 self.sent[pid] = number
-        self.left = {self.sent[pid] for pid in living}
-        if not before and self.left == {signal.SIGTERM}:
+        self.asked_by = {self.sent[pid] for pid in living}
+        if not before and self.asked_by == {signal.SIGTERM}:
             self.sent, chosen = {}, {}
         return chosen
 
-    def _choose_one(self, seen: Process, passed_s: float) -> int:
+    def _choose_one(self, process: Process, passed_s: float) -> int:
         """INT, TERM, or 0: it waits."""
-        parent, above = self._seen.get(seen.parent), self.sent.get(seen.parent)
+        parent, above = self._processes.get(process.parent), self.sent.get(process.parent)
         if parent is None:
             return signal.SIGINT
         if above == signal.SIGINT:
             # A worker of a pool is a fork of what has got INT, and would take the next task.
-            return signal.SIGTERM if seen.words == parent.words else signal.SIGINT
+            return signal.SIGTERM if process.words == parent.words else signal.SIGINT
         if above and not (parent.caught | parent.ignored) & _TERM:
             return signal.SIGINT  # the parent ends at once
         # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
-        is_patient = passed_s < min(PATIENT_S, self._grace_s / 10) and not seen.reads
+        is_patient = passed_s < min(PATIENT_S, self._grace_s / 10) and not process.reads
         return 0 if is_patient else signal.SIGTERM
 
 
@@ -1691,6 +1697,7 @@ class Life:
         self.seen = Seen()
         self.is_job, self._grace_s = plan.background, plan.grace_s
         self._has_steps = sees_tree and plan.grace_s > 0
+        self._look_every_s = inf if sees_tree else REAP_EVERY_S
         self._limit_s, self._answer_s = now + plan.limit_s, now + plan.answer_after_s
         self.steps = Steps(0.0, now)
 
@@ -1750,23 +1757,24 @@ class Life:
         if self.stops > 1:
             self._kill_s = min(self._kill_s, now)
         if self.seen.childless or now >= self._kill_s + UNKILLABLE_S:
-            if not self.has_stayed:
-                return self._move("report", "end_output")
-            self.stops = 0
-            self._limit_s = inf
-            return self._move("stay", "end_output")
+            self.stops, self._limit_s = 0, inf  # what cannot be killed is not tried again
+            return self._move("stay" if self.has_stayed else "report", "end_output")
         if now >= self._kill_s:
             self.due_s = now + KILL_EVERY_S
             return "kill"
-        if not self._in_steps:
-            self.due_s = self._kill_s
-            return ""
-        left = self.steps.left
-        self._alone_s = (self._alone_s or now) if left == {_SPARED} else 0.0
+        if self._in_steps:
+            return self._step(now)
+        self.due_s = min(self._kill_s, now + self._look_every_s)
+        return ""
+
+    def _step(self, now: float) -> str:
+        """The next pass of the steps, or TERM to all once nobody is spared any more."""
+        asked_by = self.steps.asked_by
+        self._alone_s = (self._alone_s or now) if asked_by == {_SPARED} else 0.0
         filters_s = min(FILTERS_S, self._grace_s / 10)
         is_alone = self._alone_s and now >= self._alone_s + filters_s
         is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
-        if not self._has_steps or left <= {signal.SIGTERM} or is_alone or is_flood:
+        if not self._has_steps or asked_by <= {signal.SIGTERM} or is_alone or is_flood:
             self._in_steps = False
             return "terminate"
         if now < self.due_s:
@@ -1775,7 +1783,7 @@ class Life:
         return "ask"
 
     def _report(self, now: float) -> str:
-        self.stops = 0
+        self.stops = 0  # the report is made in the next phase, and says what is left
         if self._is_over():
             return self._move("over", "report")
         self.has_stayed = True
@@ -1825,7 +1833,7 @@ class Command:
         self.output = Output(plan, supervisor)
         self.created = time.time()
         self.life, self.exited_s = Life(plan, SEES_TREE, monotonic()), 0.0
-        self.leftovers: dict[int, int] = {}  # what goes on after the report: numbers and groups
+        self.leftovers: list[Named] = []  # what goes on after the report
 
     def run(self) -> bool:
         """Returns when nothing of the command is left; True if nothing was at its report."""
@@ -1839,10 +1847,10 @@ class Command:
                         break
                 if self.life.phase == "over":
                     break
-                self.wait(self.life.due_s)
+                self.supervisor.wait_until(self.life.due_s)
                 now = monotonic()
                 if now >= self.life.due_s:
-                    self.wait(now)  # what has come by a limit goes before it
+                    self.supervisor.wait_until(now)  # what has come by a limit goes before it
         except SpawnError as problem:
             self.output.discard()
             self.line.send("failed", *problem.args)
@@ -1867,12 +1875,6 @@ class Command:
         finally:
             _close(*writers)
         self.output.write_record(self.describe())
-
-    def wait(self, until: float) -> None:
-        """Waits until something happens, at the longest until a moment on the monotonic clock."""
-        if self.life.phase == "end" and not SEES_TREE:
-            until = min(until, monotonic() + REAP_EVERY_S)
-        self.supervisor.wait_until(until)
 
     def look(self) -> Seen:
         """What has happened by now."""
@@ -1929,7 +1931,7 @@ class Command:
         """Takes in what the processes wrote before they were ended; names what still lives."""
         self.output.close_pipes()
         if not self.life.seen.childless or not SEES_TREE:
-            names = list_processes(descendants())
+            names = list_processes(name_descendants())
             self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
         if self.life.has_stayed:
             self.line.close_if_left()
@@ -1938,7 +1940,7 @@ class Command:
         """Tells the host how the command ended, and writes it down if the command is a job."""
         life = self.life
         if life.phase == "stay":
-            self.leftovers = descendants()
+            self.leftovers = name_descendants()
             if not life.status and not life.is_job:
                 self.shell.notes += leftover_notes(self)
         self.shell.clear_scratch()
@@ -1983,7 +1985,7 @@ class Command:
             limit_s=plan.limit_s,
             notes=self.shell.notes,
             # The file of a job names them, behind its end.
-            leftovers=[] if life.known_as_job else sorted(self.leftovers),
+            leftovers=[] if life.known_as_job else [pid for pid, *_ in self.leftovers],
             can_kill=self.shell.can_kill(),
             total_bytes=self.output.total_bytes(),
             duration_s=(life.seen.exited_s or monotonic()) - life.started_s,

@@ -438,11 +438,11 @@ WRONG_STEPS = [
     *(("Steps.choose", "and not is_new", ""), ("Steps.choose", "if not before and seen.reads", "if seen.reads")),
     ("Steps.choose", "and passed_s < self._grace_s / 3", ""),
     ("Steps.choose", "not in (0, before.get(pid))", "not in (0,)"),
-    ("Steps.choose", "and self.left == {signal.SIGTERM}", "and False"),
-    ("Steps._choose_one", "seen.words == parent.words", "False"),
+    ("Steps.choose", "and self.asked_by == {signal.SIGTERM}", "and False"),
+    ("Steps._choose_one", "process.words == parent.words", "False"),
     ("Steps._choose_one", "and not (parent.caught | parent.ignored) & _TERM", ""),
     ("Steps._choose_one", "return 0 if is_patient else signal.SIGTERM", "return 0"),
-    ("Steps._choose_one", "and not seen.reads", ""),
+    ("Steps._choose_one", "and not process.reads", ""),
 ]
 
 
