@@ -121,7 +121,7 @@ import sys
 import time
 from collections import deque
 from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from functools import partial
 from math import inf
 from os import fsencode
 from time import monotonic
@@ -586,7 +586,7 @@ def _close(*fds: int) -> None:
 
 def record_of(output: str) -> str:
     """The path of the record beside an output file."""
-    return output and output[: -len(".log")] + ".job"
+    return output and os.path.splitext(output)[0] + ".job"
 
 
 def remove_files(output: str) -> None:
@@ -1140,33 +1140,26 @@ class Output:
             self._supervisor.selector.register(reader, selectors.EVENT_READ, self.read)
 
     def read(self, reader: int) -> None:
-        """Takes in what is in a pipe, but not much more than 1 MiB, the size of the largest pipe: a
-        flood must not keep the supervisor from looking elsewhere."""
-        stream, most = self.pipes[reader], MIB
+        """Takes in what is in a pipe; the largest has room for 1 MiB."""
+        stream = self.pipes[reader]
         buffer = self.buffers[stream]
-        while most > 0:
-            try:
-                chunk = os.read(reader, READ_BYTES)
-            except BlockingIOError:
-                # A flood gets time to fill its pipe: a read of 8 KiB costs as much as one of 64.
-                if buffer.total_bytes > MIB and most > MIB - 2 * READ_BYTES:
-                    time.sleep(FILL_S)
-                return
-            self.last_s = monotonic()
-            if not chunk:
-                return self._close_pipe(reader)
-            most -= len(chunk)
-            buffer.add(chunk)
-            if self._is_live:
-                self._supervisor.line.add_live(chunk, stream)
-            if self._pending is None:
-                self._write(chunk)
-                continue
-            self._pending += chunk
-            if buffer.total_bytes > self._plan.limit_bytes:
-                if self._plan.saves:
-                    self.save()
-                self._pending = None
+        try:
+            chunk = os.read(reader, MIB)
+        except BlockingIOError:
+            return
+        self.last_s = monotonic()
+        if not chunk:
+            return self._close_pipe(reader)
+        buffer.add(chunk)
+        if self._is_live:
+            self._supervisor.line.add_live(chunk, stream)
+        if self._pending is None:
+            return self._write(chunk)
+        self._pending += chunk
+        if buffer.total_bytes > self._plan.limit_bytes:
+            if self._plan.saves:
+                self.save()
+            self._pending = None
 
     def _close_pipe(self, reader: int) -> None:
         del self.pipes[reader]
@@ -1341,7 +1334,6 @@ class SpawnError(Exception):
     """A command that could not begin: `args` are the stable id and the sentence."""
 
 
-@lru_cache(maxsize=8)  # twelve folders of a PATH take 0.1 ms
 def find_program(name: bytes, path: bytes, cwd: bytes) -> bytes:
     """The file of a shell, looked for along a path. Raises SpawnError."""
     for folder in [b""] if b"/" in name else path.split(b":"):
@@ -1396,14 +1388,11 @@ class Shell:
         line = shell_line(
             0 if self._has_prefix else fd, self._has_prefix, self._source >= 0, self._carries
         )
-        where = plan.shell[0], plan.path, plan.cwd
-        if not os.access(find_program(*where), os.X_OK):  # removed since
-            find_program.cache_clear()
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
-            executable=find_program(*where),
+            executable=find_program(plan.shell[0], plan.path, plan.cwd),
             cwd=cwd,
             stdin=fd if self._has_prefix else self._source,
             stdout=writers[0],
@@ -2185,10 +2174,10 @@ def _overwrite_own(field: int, data: bytes) -> None:
     """Overwrites what /proc shows of this process's arguments (field 48) or environment (50), as
     far as the platform allows, by the data and NULs: the fields of /proc/self/stat hold the
     addresses in the memory of this process (proc_pid_stat(5))."""
-    with suppress(ImportError, OSError, ValueError, IndexError):
+    with suppress(ImportError, IndexError):
         import ctypes
 
-        fields = _read_file("/proc/self/stat").rpartition(b") ")[2].split()
+        fields = _stat(os.getpid())
         begin, end = int(fields[field - 3]), int(fields[field - 2])
         ctypes.memmove(begin, data[: end - begin].ljust(end - begin, b"\0"), end - begin)
 
