@@ -3270,7 +3270,7 @@ def test_req_bash_017_10_drop_env():
         assert said == "[not passed to commands: LOCAL_A]\nnone one\n"
 
 
-@clause("017.9", saboteur=("_print_jobs", "shorten(job.command)", 'shown("")'))
+@clause("017.9", saboteur=("_print_jobs", "shorten(job.command)", '""'))
 def test_req_bash_017_9_jobs():
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
         commands = ["exit 5", "echo three", lasting("echo é; sleep 600")]
