@@ -346,7 +346,7 @@ def test_req_bash_002_8_silence_is_told_once(name):
 HOLDS_BACK = """%s -c 'import os, time; print("%s"); os.mkdir("ready"); time.sleep(600)' 2>/dev/null"""
 
 
-@clause("002.9", saboteur=("ends_at_interrupt", "not seen.caught & _INT or", "True or"))
+@clause("002.9", saboteur=("ends_at_interrupt", "not process.caught & _INT or", "True or"))
 @fewer(any_of("%s", "%s; touch later", "(%s) | tail -n 3", "timeout 500 %s", "bash -c %s", "x=$(%s)"), st.booleans())
 @example("%s", True)
 def test_req_bash_002_9_int_comes_before_term(around, by_timeout):
@@ -361,7 +361,7 @@ def test_req_bash_002_9_int_comes_before_term(around, by_timeout):
     assert not Path(folder, "later").exists()
 
 
-@clause("002.10", saboteur=("Steps.choose", 'seen.reads == "live pipe"', "False"))
+@clause("002.10", saboteur=("Steps.choose", 'process.reads == "live pipe"', "False"))
 @fewer(some_of("sort", "tail -n 3", "grep .", "cat", "tee f", "sed -n p", "awk 1"))
 def test_req_bash_002_10_a_filter_gets_the_end_of_its_input(filters):
     words = "".join("%s\n" % unique() for _ in range(3))
@@ -1354,7 +1354,7 @@ AROUND = (
 )
 
 
-@clause("004.13", saboteur=("ends_at_interrupt", "or seen.program in SHELLS", ""))
+@clause("004.13", saboteur=("ends_at_interrupt", "or process.program in SHELLS", ""))
 @fewer(any_of(*LINES), any_of(*AROUND), st.booleans())
 @example(LINES[1], AROUND[0], True)
 def test_req_bash_004_13_no_later_line_runs(line, around, by_timeout):
@@ -2338,7 +2338,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert took >= idle + more or max(pauses) > idle / 2  # on a busy machine the writer itself may have been silent
 
 
-@clause("011.2", saboteur=("leftover_notes", "named=named,", 'named="processes",'))
+@clause("011.2", saboteur=("leftover_notes", "named=list_processes(left),", 'named="processes",'))
 @few(st.integers(0, 3), st.integers(1, 3))
 def test_req_bash_011_2_names_the_leftover(code, count):
     with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
@@ -2415,7 +2415,7 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
         assert "kill -9 -" in tool.run(lasting("sleep 600"), mode="background").text
 
 
-@clause("011.6", saboteur=("Command.describe", "(self.leftovers)", "(self.leftovers)[:LEFTOVERS_NAMED]"))
+@clause("011.6", saboteur=("Command.describe", "in self.leftovers]", "in self.leftovers][:LEFTOVERS_NAMED]"))
 @fewer(st.integers(0, 8), any_of("default", "background"))
 @example(8, "default")
 @example(8, "background")
@@ -2431,7 +2431,7 @@ def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
         assert answer["structuredContent"]["leftovers"] == sorted(numbers) and len(numbers) == count
 
 
-@clause("011.7", saboteur=("list_processes", "if line:", "if True:"))
+@clause("011.7", saboteur=("name_descendants", "if process.line", ""))
 def test_req_bash_011_7_what_is_ending_is_not_named():
     tool = BashTool(profile=tiny(default=20, drain_idle_s=0.1))
 

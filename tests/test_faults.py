@@ -366,7 +366,7 @@ def test_what_a_job_left_and_nothing_can_kill_is_no_success():
         assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and job.kill()
 
 
-@fault("t08", saboteur=("Command.wait", ".wait_until(until)", ".wait_until(0.0)"))
+@fault("t08", saboteur=("Command.run", "wait_until(self.life.due_s)", "wait_until(0.0)"))
 @needs_proc
 def test_t08_no_busy_waiting():
     """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""
