@@ -1746,8 +1746,10 @@ class Life:
         if self.stops > 1:
             self._kill_s = min(self._kill_s, now)
         if self.seen.childless or now >= self._kill_s + UNKILLABLE_S:
+            if not self.has_stayed:
+                return self._move("report", "end_output")
             self.stops, self._limit_s = 0, inf  # what cannot be killed is not tried again
-            return self._move("stay" if self.has_stayed else "report", "end_output")
+            return self._move("stay", "end_output")
         if now >= self._kill_s:
             self.due_s = now + KILL_EVERY_S
             return "kill"
