@@ -312,7 +312,7 @@ def until_lasting(last, count):
     """In a command: waits until `sleep 60` and these last figures run so often, as `lasting` writes them. What has been
     forked a moment ago is not yet `sleep`."""
     pattern = "-e60%s%s" % (RUN, last)
-    return "until [ $(grep -lszx %s /proc/[0-9]*/cmdline | wc -l) -ge %d ]; do :; done; " % (pattern, count)
+    return "until [ $(grep -lszx %s /proc/[0-9]*/cmdline | wc -l) -ge %d ]; do sleep 0.03; done; " % (pattern, count)
 
 
 def _kept_folder(prefix):
