@@ -185,7 +185,6 @@ FILTERS_S = 0.2             # for filters to print what they hold at the end of 
 ASK_EVERY_S = 0.05          # between two passes over those that a stop has asked to end, at most
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
-FILL_S = 0.0005             # for the pipe of a flood to fill, before it is read again
 REAP_EVERY_S = 0.02         # between two looks at a process group, whose end no signal announces
 HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
 SEARCH_S = 1.0              # by which Job.wait may search longer than its time for a line
@@ -5952,9 +5951,6 @@ def _parser() -> Any:
         mode="default",
         structured=os.environ.get("BASH_TOOL_STRUCTURED") == "1",
     )
-    parser.add_argument_group("set for every command", ", ".join(NON_INTERACTIVE))
-    title = "taken out, with secrets and forced colours (see --keep-env, --drop-env)"
-    parser.add_argument_group(title, ", ".join(sorted(DROPPED_NAMES)))
     codes = "the command's own; 124 timed out, 125 the tool failed, 130 interrupted"
     parser.add_argument_group("exit code", codes)
     return parser
