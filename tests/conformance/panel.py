@@ -150,12 +150,8 @@ SERVERS = [
     ("004.9", "_use", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"),
     ("004.9", "serve_forks", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"),
     ("004.11", "scrub_env", "(name in keep or", "(name in kept or"),  # a glob wins too
-    (
-        "004.11",
-        "scrub_env",
-        "name in keep or passes",
-        "passes or name in keep and name in NON_INTERACTIVE",
-    ),  # forced colours go all the same
+    # forced colours go all the same
+    ("004.11", "scrub_env", "name in keep or passes", "passes or name in keep and name in NON_INTERACTIVE"),
     ("004.12", "SECRET_RULES", "|EXPIRES_IN)", ")"),
     ("004.12", "SECRET_RULES", "(?!.*(?:SECRET|TOKEN))", ""),
     ("004.12", "SECRET_RULES", "(?=[^/]{16})", "(?=[^/]{99})"),
