@@ -4644,13 +4644,14 @@ class Job(Live):
     def _known(self) -> Outcome:
         """What is known by now. A job whose record says `running` and is not locked has lost its
         supervisor: the record was read after the lock was tried. A monitor thread says that
-        itself."""
+        itself, and what it says is not overwritten here by what the record said before."""
         if self._outcome.status == "running":
+            is_monitored = self._monitor_pid == os.getpid()
             known, is_supervised = self._read_record()
+            if is_monitored:
+                return known
             is_lost = known.status == "running" and not is_supervised
-            if is_lost and self._monitor_pid != os.getpid():
-                known = _lost(known)
-            self._outcome = known
+            self._outcome = _lost(known) if is_lost else known
         return self._outcome
 
     def _read_record(self) -> tuple[Outcome, bool]:
@@ -5951,6 +5952,9 @@ def _parser() -> Any:
         mode="default",
         structured=os.environ.get("BASH_TOOL_STRUCTURED") == "1",
     )
+    parser.add_argument_group("set for every command", ", ".join(NON_INTERACTIVE))
+    title = "taken out, with secrets and forced colours (see --keep-env, --drop-env)"
+    parser.add_argument_group(title, ", ".join(sorted(DROPPED_NAMES)))
     codes = "the command's own; 124 timed out, 125 the tool failed, 130 interrupted"
     parser.add_argument_group("exit code", codes)
     return parser
