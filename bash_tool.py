@@ -3035,6 +3035,18 @@ def check_strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     return strings
 
 
+# Of the fields of a row that are no numbers.
+_KINDS: dict[str, Any] = {
+    "parameters": Mapping,
+    "timeouts_s": Mapping,
+    "cleaning": Callable,
+    "truncation": Truncation,
+    "format": Format,
+    "streams": Streams,
+    "file_prefix": str,
+}
+
+
 @dataclass(frozen=True, repr=False)
 class Profile:
     """One way of speaking to a model: a row of PROFILES, or `dataclasses.replace(row, ...)`.
@@ -3106,6 +3118,9 @@ class Profile:
         return hash(self.name)
 
     def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            require(isinstance(value, kind), name, "such a value as a row of PROFILES has", value)
         tells_jobs = self.format.tells_jobs
         right = "default" in self.timeouts_s and (
             tells_jobs or "background" not in self.timeouts_s
@@ -3240,7 +3255,7 @@ def carrying(profile: Profile) -> Profile:
 def choose_profile(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profile:
     """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
     row = PROFILES.get(profile) if isinstance(profile, str) else profile
-    wanted = "a row or one of " + join_names(PROFILES)
+    wanted = "a Profile or one of " + join_names(PROFILES)
     require(isinstance(row, Profile), "profile", wanted, profile)
     assert row is not None
     require(isinstance(carry, bool), "carry", "True or False", carry)
@@ -3707,14 +3722,14 @@ def withheld_notes(untold: Withheld, passed: Container[str], outcome: Outcome) -
     ]
 
 
-def check_env(environ: Env) -> None:
+def check_env(environ: Env, what: str = "env") -> None:
     """Raises ValueError for what no environment can hold. No value is shown: it may be secret."""
-    require(isinstance(environ, Mapping), "env", "a mapping of names to values", type(environ))
+    require(isinstance(environ, Mapping), what, "a mapping of names to values", type(environ))
     for name, value in environ.items():
         is_name = isinstance(name, str) and re.fullmatch("[^=\0]+", name)
-        require(is_name, "env", "names without '=' and NUL", name)
+        require(is_name, what, "names without '=' and NUL", name)
         is_value = isinstance(value, str) and "\0" not in value
-        require(is_value, "env[%r]" % name, "a string without NUL", type(value))
+        require(is_value, "%s[%r]" % (what, name), "a string without NUL", type(value))
 
 
 def tool_env(
@@ -3734,7 +3749,7 @@ def tool_env(
         env, withheld = scrub_env(own, keep, drop + ("BASH_ENV",) * has_prefix)
     else:
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
-        check_env(base)
+        check_env(base, "base_env")
         env, withheld = {**NON_INTERACTIVE, **base}, {}
     withheld = {name: why for name, why in withheld.items() if name not in added}
     return {**env, **added}, withheld

@@ -4843,11 +4843,14 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     for value in (-1, True, "3", 1.5):
         with pytest.raises(ValueError, match=re.escape("max_jobs takes a whole number from 0 up, got %r" % value)):
             BashTool(max_jobs=value)
-    rows = 'profile takes a row or one of "modes", "jobs", "streams", "guarded", got \'Modes\''
+    rows = 'profile takes a Profile or one of "modes", "jobs", "streams", "guarded", got \'Modes\''
     with pytest.raises(ValueError, match=re.escape(rows)):
         BashTool(profile="Modes")
-    with pytest.raises(ValueError, match="profile takes a row or one of .*, got None"):
+    with pytest.raises(ValueError, match="profile takes a Profile or one of .*, got None"):
         BashTool(profile=None)
+    for name, value in dict(streams="merged", truncation="tail", format="json", cleaning="x", timeouts_s=2).items():
+        with pytest.raises(ValueError, match=name + " takes such a value as a row of PROFILES has, got "):
+            dataclasses.replace(bash_tool.MODES, **{name: value})
     for second in "slow", 60:
         with pytest.raises(TypeError):
             BashTool().run("touch ran", second)
