@@ -3120,9 +3120,7 @@ class Profile:
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():
             value = getattr(self, name)
-            require(
-                isinstance(value, kind), name, "such a value as a row of PROFILES has", value
-            )
+            require(isinstance(value, kind), name, "a value such as JOBS.%s" % name, value)
         tells_jobs = self.format.tells_jobs
         right = "default" in self.timeouts_s and (
             tells_jobs or "background" not in self.timeouts_s

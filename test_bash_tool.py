@@ -4849,7 +4849,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     with pytest.raises(ValueError, match="profile takes a Profile or one of .*, got None"):
         BashTool(profile=None)
     for name, value in dict(streams="merged", truncation="tail", format="json", cleaning="x", timeouts_s=2).items():
-        with pytest.raises(ValueError, match=name + " takes such a value as a row of PROFILES has, got "):
+        with pytest.raises(ValueError, match="%s takes a value such as JOBS.%s, got " % (name, name)):
             dataclasses.replace(MODES, **{name: value})
     for second in "slow", 60:
         with pytest.raises(TypeError):
