@@ -3939,9 +3939,13 @@ def check_shell(given: str | Sequence[str]) -> list[bytes]:
     may start bash."""
     words = check_strings(given, "shell")
     wanted = (
-        "words that end in bash or in a program that starts it, without options behind bash"
+        "words that end in bash or in a program that starts it, without options behind bash; "
+        "a string is one word"
     )
-    require(not re.search(_NO_BASH, " ".join(words)), "shell", wanted, given)
+    first = words[0] if words else ""
+    is_program = "/" in first or " " not in first  # none is called `nice bash`
+    right = is_program and not re.search(_NO_BASH, " ".join(words))
+    require(right, "shell", wanted, given)
     return list(map(fsencode, words))
 
 

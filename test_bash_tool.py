@@ -5108,6 +5108,9 @@ def test_req_bash_026_12_what_no_command_can_run_behind(wrapper, other, folder, 
     for shell in (*((*wrapper, *words) for words in wrong), *([last, "bash " + options] if not wrapper else [])):
         with pytest.raises(ValueError, match="^shell takes words that end in bash"):
             BashTool(shell=shell)
+    for shell in "nice bash", ("nice -n 5", *wrapper, "bash"):
+        with pytest.raises(ValueError, match="; a string is one word, got .*nice"):
+            BashTool(shell=shell)
     for right in ("bash", *(["bash-5.2", "rbash", other + "-here", "sandbox"] if "bash" not in wrapper else [])):
         BashTool(shell=(*wrapper, folder + right))
         BashTool(shell=("sandbox", "--shell=/bin/bash", "--flag"))
