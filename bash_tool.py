@@ -3733,7 +3733,7 @@ def check_env(environ: Env, what: str = "env") -> None:
 
 
 def tool_env(
-    own: Env,
+    environ: Env,
     base: Env | None,
     added: Env,
     keep: tuple[str, ...],
@@ -3741,12 +3741,13 @@ def tool_env(
     has_prefix: bool,
 ) -> tuple[Env, Withheld]:
     """The environment of a tool's commands, and the names that are withheld, each with why: the
-    scrubbed `own` of the host, or `base` as it is with the defaults that it lacks; and what is
+    scrubbed `environ` of the host, or `base` as it is with the defaults that it lacks; and what is
     added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
     which the file of BASH_ENV could read. Raises ValueError."""
     check_env(added)
     if base is None:
-        env, withheld = scrub_env(own, keep, drop + ("BASH_ENV",) * has_prefix)
+        names = drop + ("BASH_ENV",) * has_prefix
+        env, withheld = scrub_env(own_environment(environ), keep, names)
     else:
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
         check_env(base, "base_env")
@@ -5210,8 +5211,7 @@ class BashTool(Live):
         keep = check_strings(keep_env, "keep_env")
         drop = check_strings(drop_env, "drop_env")
         words = check_shell(shell)
-        own = own_environment(os.environ)
-        passed, withheld = tool_env(own, base_env, env or {}, keep, drop, len(words) > 1)
+        passed, withheld = tool_env(os.environ, base_env, env or {}, keep, drop, len(words) > 1)
         self.withheld = tuple(withheld)
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
