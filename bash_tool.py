@@ -1443,13 +1443,11 @@ class Shell:
         except OSError:
             return False
 
-    def terminate(self, sent: Mapping[int, int]) -> None:
-        """TERM to everything of the command that was not `sent` it yet. TERM before CONT: a stopped
-        process must find the TERM waiting when it wakes."""
-        processes = descendants()
-        left = {
-            pid: group for pid, group in processes.items() if sent.get(pid) != signal.SIGTERM
-        }
+    def terminate(self, processes: Mapping[int, int], sent: Mapping[int, int]) -> None:
+        """TERM to those of the command's `processes` that were not `sent` it yet, nor clean up.
+        TERM before CONT: a stopped process must find the TERM waiting when it wakes."""
+        done = (signal.SIGTERM, _CLEANUP)
+        left = {pid: group for pid, group in processes.items() if sent.get(pid) not in done}
         for number in (signal.SIGTERM, signal.SIGCONT):
             reached = len(left) == len(processes) and self.signal_group(number)
             for pid, group in left.items():
@@ -1517,7 +1515,9 @@ FILTERS = frozenset(
 # What may get INT while it reads a pipe. Others take the end of it, which a stop brings about, for
 # the end of a whole input, or go on with its next line: `xargs rm`, `node -i`, bc, sftp.
 PIPE_READERS = frozenset("python pypy psql".split())
-_SPARED = -1  # in place of a signal: the end of its input is all that a filter gets
+# In place of a signal:
+_SPARED = -1  # the end of its input is all that a filter gets
+_CLEANUP = -2  # what a trap or a handler of TERM starts may do its work
 
 
 class Process(NamedTuple):
@@ -1578,7 +1578,7 @@ class Steps:
 
     def __init__(self, grace_s: float, now: float) -> None:
         self._grace_s, self._begun_s = grace_s, now
-        self.sent: dict[int, int] = {}  # INT, TERM, _SPARED; 0: it waits for its parent to end
+        self.sent: dict[int, int] = {}  # by number; 0: it waits for its parent to end
         self._processes: dict[int, Process] = {}
         self.asked_by = {signal.SIGINT, _SPARED}
 
@@ -1595,11 +1595,13 @@ class Steps:
         self._processes.update(looked)
         for pid in living:
             process = self._processes[pid]
+            is_new = before and pid not in before
             if not before and process.reads == "live pipe" and pid not in parents:
                 self.sent[pid] = _SPARED
-            elif before.get(pid) not in (_SPARED, signal.SIGTERM):
-                # What appears during the steps was started by something that goes on.
-                is_new = before and pid not in before
+            elif is_new and self._is_cleanup(process):
+                self.sent[pid] = _CLEANUP
+            elif before.get(pid) not in (_SPARED, _CLEANUP, signal.SIGTERM):
+                # What else appears during the steps was started by something that goes on.
                 may = ends_at_interrupt(process) and not is_new and passed_s < self._grace_s / 3
                 number = self._choose_one(process, passed_s) if may else signal.SIGTERM
                 if number not in (0, before.get(pid)):
@@ -1609,6 +1611,13 @@ class Steps:
         if not before and self.asked_by == {signal.SIGTERM}:
             self.sent, chosen = {}, {}
         return chosen
+
+    def _is_cleanup(self, process: Process) -> bool:
+        """True for what is started by a process that handles TERM and was asked to end."""
+        above = self.sent.get(process.parent, 0)
+        return above == _CLEANUP or bool(
+            above and self._processes[process.parent].caught & _TERM
+        )
 
     def _choose_one(self, process: Process, passed_s: float) -> int:
         """INT, TERM, or 0: it waits."""
@@ -1764,7 +1773,8 @@ class Life:
         filters_s = min(FILTERS_S, self._grace_s / 10)
         is_alone = self._alone_s and now >= self._alone_s + filters_s
         is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
-        if not self._has_steps or asked_by <= {signal.SIGTERM} or is_alone or is_flood:
+        is_told = asked_by <= {signal.SIGTERM, _CLEANUP}
+        if not self._has_steps or is_told or is_alone or is_flood:
             self._in_steps = False
             return "terminate"
         if now < self.due_s:
@@ -1902,15 +1912,21 @@ class Command:
 
     def ask(self) -> None:
         """A pass of the first steps of a stop."""
-        living, steps = descendants(), self.life.steps
+        self._ask(descendants(), monotonic())
+
+    def _ask(self, living: Iterable[int], now: float) -> None:
+        steps = self.life.steps
         looked = {pid: look_at(pid) for pid in living if not steps.sent.get(pid)}
-        for pid, number in steps.choose(living, looked, monotonic()).items():
+        for pid, number in steps.choose(living, looked, now).items():
             _signal(pid, number)
             _signal(pid, signal.SIGCONT)
 
     def terminate(self) -> None:
         """TERM to all that has not got it."""
-        self.shell.terminate(self.life.steps.sent)
+        living, steps = descendants(), self.life.steps
+        if steps.sent:
+            self._ask(living, inf)  # what a trap has just started is told from what goes on
+        self.shell.terminate(living, steps.sent)
 
     def kill(self) -> None:
         """A pass of KILL."""

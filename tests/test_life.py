@@ -16,7 +16,7 @@ CONSTANTS = "LEAVING UNKILLABLE HOST_LEFT_GRACE KILL_EVERY FILTERS ASK_EVERY".sp
 LEAVING_S, UNKILLABLE_S, HOST_LEFT_GRACE_S, KILL_EVERY_S, FILTERS_S, ASK_EVERY_S = (
     getattr(bash_tool, name + "_S") for name in CONSTANTS
 )
-MIB, SPARED, INT, TERM = 1 << 20, bash_tool._SPARED, signal.SIGINT, signal.SIGTERM
+MIB, SPARED, CLEANUP, INT, TERM = 1 << 20, bash_tool._SPARED, bash_tool._CLEANUP, signal.SIGINT, signal.SIGTERM
 ON_INT, ON_TERM = 1 << INT - 1, 1 << TERM - 1  # in the masks of a process
 SAME = 1e-6  # two moments that differ by rounding
 
@@ -32,6 +32,7 @@ KINDS = {
     "python": (process(program="python", caught=ON_INT), {INT, TERM}),
     "swallows": (process(program="python", caught=ON_INT), {TERM}),
     "deaf": (process(program="python", caught=ON_INT, ignored=ON_TERM), set()),
+    "traps": (process(program="bash", caught=ON_INT | ON_TERM), {TERM}),
     "filter": (process(program="tail", reads="live pipe"), {TERM}),
     "stuck": (process(), None),  # not even KILL ends it
 }
@@ -275,17 +276,23 @@ class History(RuleBasedStateMachine):
 
     def on_ask(self):
         assert self.ends_in_steps and self.steps_allowed and self.now < self.kill_from_s
+        self.pass_of_steps(self.now)
+
+    def pass_of_steps(self, now):
         looked = {pid: KINDS[kind][0]._replace(parent=self.parents[pid]) for pid, kind in self.living.items()}
-        for pid, number in self.life.steps.choose(self.in_order(), looked, self.now).items():
+        for pid, number in self.life.steps.choose(self.in_order(), looked, now).items():
             assert number == TERM or self.now < self.begun_s + self.plan.grace_s / 3
             self.signal(pid, number)
 
     def on_terminate(self):
         asked = self.life.steps.sent
+        if asked:
+            self.pass_of_steps(inf)
         for pid in self.in_order():
-            if asked.get(pid) != TERM:
+            if asked.get(pid) not in (TERM, CLEANUP):
                 self.signal(pid, TERM)
-        assert self.is_childless or not [pid for pid in self.living if (pid, TERM) not in self.sent]
+        left = [pid for pid in self.living if asked.get(pid) != CLEANUP and (pid, TERM) not in self.sent]
+        assert self.is_childless or not left
 
     def on_kill(self):
         assert self.now >= self.kill_from_s - SAME, "KILL came early"
@@ -419,6 +426,18 @@ STOPS = {
     "a filter of a pipe without a writer": [(0, {2: (PYTHON, "INT"), 3: (TAIL._replace(reads="pipe"), "TERM")})],
     "a filter with a child": [(0, {2: (PYTHON, "INT"), 3: (TAIL, "TERM"), 4: (below(3, PLAIN), "TERM")})],
     "what appears later": [(0, {2: INTERRUPTED}), (0.05, {2: INTERRUPTED, 3: (PYTHON, "TERM"), 4: (TAIL, "TERM")})],
+    "the work of a trap, and what it starts": [
+        (0, {2: TRAPPED, 3: WAITS}),
+        *(
+            (now, {2: TRAPPED, 4: (below(2, BASH), "cleans up"), 5: (below(4, PYTHON), "cleans up")})
+            for now in (0.1, 6)
+        ),
+    ],
+    "the work of a handler": [(0, {2: (NODE, "INT")}), (0.1, {2: (NODE, "INT"), 3: (below(2, PLAIN), "cleans up")})],
+    "what a shell starts before it is asked": [
+        (0, {2: TRAPPED, 3: (below(2, NODE), "waits")}),
+        (0.1, {2: TRAPPED, 3: (below(2, NODE), "waits"), 4: (below(3, PLAIN), "TERM")}),
+    ],
     "a third of the grace": [
         *((moment, {2: INTERRUPTED, 3: (TAIL, "spared")}) for moment in (0, 4.9)),
         (5.0, {2: (PYTHON, "TERM"), 3: (TAIL, "spared")}),
@@ -446,6 +465,10 @@ WRONG_STEPS = [
     ("Steps.choose", "and passed_s < self._grace_s / 3", ""),
     ("Steps.choose", "not in (0, before.get(pid))", "not in (0,)"),
     ("Steps.choose", "and self.asked_by == {signal.SIGTERM}", "and False"),
+    ("Steps.choose", "is_new and self._is_cleanup(process)", "self._is_cleanup(process)"),
+    ("Steps._is_cleanup", "above == _CLEANUP or", ""),
+    ("Steps._is_cleanup", "caught & _TERM", "caught"),
+    ("Steps._is_cleanup", "bool(above and", "bool("),
     ("Steps._choose_one", "process.words == parent.words", "False"),
     ("Steps._choose_one", "and not (parent.caught | parent.ignored) & _TERM", ""),
     ("Steps._choose_one", "return 0 if is_patient else signal.SIGTERM", "return 0"),
@@ -455,7 +478,7 @@ WRONG_STEPS = [
 
 @faults("a_stop", WRONG_STEPS)
 def test_a_stop_asks_each_process_in_its_way():
-    names = {INT: "INT", TERM: "TERM", SPARED: "spared", 0: "waits"}
+    names = {INT: "INT", TERM: "TERM", SPARED: "spared", CLEANUP: "cleans up", 0: "waits"}
     for case, passes in STOPS.items():
         steps, sent = bash_tool.Steps(15.0, 0.0), {}
         for now, known in passes:

@@ -44,6 +44,10 @@ git bisect start HEAD HEAD~3; """
 IN_TWO_LINES = "printf 'import time; f = open(\"ready\", \"w\"); time.sleep(600)\\nopen(\"later\", \"w\")\\n'"
 SAVES = "import signal, sys, time; signal.signal(15, lambda *_: (print('saved'), sys.exit()))"
 NODE = """process.on("SIGINT", () => { console.log("asked"); process.exit(0); }); require("fs").writeFileSync("ready", "");"""
+NODE_CLEANS = """const clean = () => {
+  console.log(require("child_process").execSync("sleep 0.5; echo cleaned").toString()); process.exit(0); };
+process.on("SIGINT", clean); process.on("SIGTERM", clean); require("fs").writeFileSync("ready", "");
+setTimeout(() => {}, 600000);"""
 
 # What runs; behind it what the answer must hold, and what stands in s.sh. Each makes `ready` when it is time to stop
 # it, and names that begin with `later` if it goes on.
@@ -81,6 +85,13 @@ CASES = {
     "python -i < file": IN_TWO_LINES + " > s; python3 -i < s",
     "| python -i": IN_TWO_LINES + " | python3 -i",
     "python - <<E": ("python3 - <<'E'%sE\ntouch later" % ENDS, "asked"),
+    "trap EXIT": ("trap 'sleep 0.5; echo cleaned' EXIT; %s; touch later" % E, "cleaned"),
+    "script with a trap": (
+        S + "./s.sh",
+        "cleaned",
+        "trap '(sleep 0.5; echo cleaned) | cat; exit' TERM; %s\ntouch later" % E,
+    ),
+    "node with a handler": ("node -e '%s'" % NODE_CLEANS, "cleaned"),
     "pool": ("python3 pool.py", "KeyboardInterrupt"),
     "trap TERM in Python": ("python3 -c \"%s; f = open('ready', 'w'); time.sleep(600)\"" % SAVES, "saved"),
     "pytest": ("python3 -m pytest -q -p no:cacheprovider test_x.py; touch later", "1 failed"),
@@ -97,7 +108,12 @@ CASES = {
     "tee | wc": ("(echo a; echo b; sleep 0.5; touch ready; sleep 600) | tee f | wc -l", "2\n"),
     "node": ("node -e '%s setTimeout(() => {}, 600000)'; touch later" % NODE, "asked"),
 }
-NEEDS = {**{name: name for name in ("strace", "sudo", "npm", "node", "make")}, "bisect": "git", "make -j": "make"}
+NEEDS = {
+    **{name: name for name in ("strace", "sudo", "npm", "node", "make")},
+    "bisect": "git",
+    "make -j": "make",
+    "node with a handler": "node",
+}
 
 
 @pytest.mark.parametrize("name", CASES)
