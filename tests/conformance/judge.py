@@ -935,7 +935,9 @@ def judge(server, only=()):
             one.find_levels()
         if not one.claimed():
             asked = ", ".join(only) or "all"
-            print("nothing to judge: no clause of the levels %s is %s" % (", ".join(one.levels), asked), file=sys.stderr)
+            print(
+                "nothing to judge: no clause of the levels %s is %s" % (", ".join(one.levels), asked), file=sys.stderr
+            )
             return 2
         begun = time.monotonic()
         one.run()
