@@ -25,6 +25,7 @@ from tests.spec import fenced, holds_clause, offers_example, rows_of, spec_for, 
 from tests.support import MODES, PROFILES, SABOTEURS, SOURCE, TOOL, BashTool, Cancel, Client, bash_tool, changed, cli
 from tests.support import compiled_script, long_look, needs_proc, one_or_more, ran, recipes, sabotaged
 from tests.support import saboteurs_at_tests, slack_s
+from tests.tools.clause import checks_of
 from tests.tools.contents import contents, with_contents
 
 
@@ -506,6 +507,17 @@ def test_spec_examples_can_be_dumped():
         for step in each["steps"]:
             assert len({"call", "shell", "send"} & set(step)) == 1
             assert all(line in lines for line in step["expect"].split("\n"))
+
+
+@pytest.mark.parametrize("asked", ("--levels", "028.*"))
+def test_a_judge_that_asks_nothing_says_so(asked):
+    """A word that names no clause, or none of the levels, is no verdict; `make clause` then asks no judge."""
+    words = [sys.executable, "-m", "tests.conformance", shlex.join([sys.executable, str(TOOL), "--mcp"]), asked]
+    env = dict(os.environ, BASH_TOOL_CLAIMS='{"levels": ["core", "server"]}')
+    judged = ran(*words, cwd=HERE, env=env, text=True)
+    said = "nothing to judge: no clause of the levels core, server is %s\n" % asked
+    assert (judged.returncode, judged.stdout, judged.stderr) == (2, "", said)
+    assert ("the judge's questions" in checks_of("028"), "the judge's questions" in checks_of("011")) == (False, True)
 
 
 def test_the_line_in_the_file():

@@ -3,8 +3,9 @@
     python -m tests.conformance 'node server.mjs'           all clauses of the levels that the server holds
     python -m tests.conformance 'node server.mjs' '003.*'   these alone
 
-The exit code is 1 where a claimed clause failed. BASH_TOOL_CLAIMS is JSON, {"levels": ["core", "server"], "known
-failures": ["003.9"]}; without levels the judge finds them by asking. BASH_TOOL_VERDICT names a file for the verdict.
+The exit code is 1 where a claimed clause failed, and 2 where nothing was judged. BASH_TOOL_CLAIMS is JSON, {"levels":
+["core", "server"], "known failures": ["003.9"]}; without levels the judge finds them by asking. BASH_TOOL_VERDICT names
+a file for the verdict.
 BASH_TOOL_ADAPTER describes a tool with other names; see `Adapter` in judge.py.
 """
 

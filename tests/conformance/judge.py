@@ -933,6 +933,12 @@ def judge(server, only=()):
             return 2
         if one.found:
             one.find_levels()
+        if not one.claimed():
+            asked = ", ".join(only) or "all"
+            print(
+                "nothing to judge: no clause of the levels %s is %s" % (", ".join(one.levels), asked), file=sys.stderr
+            )
+            return 2
         begun = time.monotonic()
         one.run()
         report = dict(one.report(), took_s=round(time.monotonic() - begun, 1))

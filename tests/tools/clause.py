@@ -13,7 +13,8 @@ import sys
 import tempfile
 import time
 
-from tests.spec import CLAUSES, HERE
+from tests.conformance.judge import WIRE_LEVELS
+from tests.spec import CLAUSES, HERE, holds_clause
 from tests.support import SOURCE, one_or_more, saboteurs_at_tests, spans
 
 
@@ -54,7 +55,7 @@ def checks_of(requirement):
     chosen = "req_bash_%s_ or (example and %s.) or " % (requirement, requirement) + PAGES
     workers = ["-n", str(4 * (os.cpu_count() or 1)), "--dist", "worksteal"]
     server = "%s %s --mcp" % (sys.executable, HERE / "bash_tool.py")
-    return {
+    checks = {
         "properties, examples and pages": [
             "pytest",
             *workers,
@@ -68,6 +69,9 @@ def checks_of(requirement):
         "the judge's questions": ["tests.conformance", server, requirement + ".*"],
         "the judge's panel": ["tests.conformance.panel", requirement + ".*"],
     }
+    if not any(holds_clause(WIRE_LEVELS, number) for number in neighbours):
+        del checks["the judge's questions"]  # nothing of it is on the wire
+    return checks
 
 
 def main(asked):
