@@ -4991,10 +4991,8 @@ class JobTable:
         if count < most:
             return None
         self.give_back_place(exchange)
-        names = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
-        return reject(
-            "too_many_jobs", TOO_MANY_JOBS.format(count=count, most=most, named=names)
-        )
+        jobs = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
+        return reject("too_many_jobs", TOO_MANY_JOBS.format(count=count, most=most, named=jobs))
 
     def give_back_place(self, exchange: Exchange) -> None:
         """The job has started, or will not."""

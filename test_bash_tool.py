@@ -3317,7 +3317,9 @@ def test_req_bash_017_12_limits_that_are_set():
             assert told.partition("[full")[0] == tool.run("seq 1000").text.partition("[full")[0]
 
     holds()
-    for word in "nonsense=3 timeouts_s=3 = grace_s grace_s=soon grace_s=-1 grace_s=1.2.3 snip_size=0 snip_size=1.5".split():
+    for (
+        word
+    ) in "nonsense=3 timeouts_s=3 = grace_s grace_s=soon grace_s=-1 grace_s=1.2.3 snip_size=0 snip_size=1.5".split():
         ways = [(["--set", word, "touch made"], {}), (["touch made"], {"BASH_TOOL_SET": word})]
         for words, env in [*ways, (["--set", word, "--mcp"], {})][: 3 if word == "nonsense=3" else 2]:
             done = cli(*words, env={**os.environ, **env})
