@@ -3025,8 +3025,12 @@ def require(right: object, name: str, wanted: str, value: object) -> None:
 def check_seconds(name: str, value: object, above_0: bool = False) -> None:
     """Raises ValueError for what is no number of seconds that a command can be given."""
     right = is_number_in(value, 0, LONGEST_S) and (value or not above_0)
-    least = "above 0 and" if above_0 else "from 0"
-    require(right, name, "seconds %s up to %d" % (least, LONGEST_S), value)
+    require(
+        right,
+        name,
+        "seconds %s up to %d" % ("above 0 and" if above_0 else "from 0", LONGEST_S),
+        value,
+    )
 
 
 def check_function(name: str, value: object) -> None:
@@ -3052,7 +3056,7 @@ def check_strings(
     for one that does not match, without what stands behind a `=`: it may be secret, and so may
     the values of a mapping."""
     lone = isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
-    strings = (value,) if lone else tuple(value)
+    strings: Any = [value] if lone else [*value]
     right = all(isinstance(one, str) and re.fullmatch(pattern, one) for one in strings)
     require(
         right,
@@ -3063,7 +3067,7 @@ def check_strings(
             for one in strings
         ],
     )
-    return strings
+    return tuple(strings)
 
 
 # Of the fields of a row that are no numbers.
@@ -3155,8 +3159,12 @@ class Profile:
         tells_jobs = self.format.tells_jobs
         limits = self.timeouts_s
         right = "default" in limits and (tells_jobs or "background" not in limits)
-        wanted = 'seconds by mode, with "default"; "background" where the format tells of jobs'
-        require(right, "timeouts_s", wanted, limits)
+        require(
+            right,
+            "timeouts_s",
+            'seconds by mode, with "default"; "background" where the format tells of jobs',
+            limits,
+        )
         for mode, limit_s in limits.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in WAITS:
