@@ -3016,11 +3016,6 @@ def is_number_in(value: Any, least: float, most: float) -> bool:
     return is_number and least <= value <= most
 
 
-def is_integer_in(value: object, least: int, most: int) -> bool:
-    """Whether a value is an integer, and no boolean, within these bounds."""
-    return isinstance(value, int) and is_number_in(value, least, most)
-
-
 def require(right: object, name: str, wanted: str, value: object) -> None:
     """Raises ValueError, which says what is wanted, where a value of the host is not right."""
     if not right:
@@ -3029,9 +3024,13 @@ def require(right: object, name: str, wanted: str, value: object) -> None:
 
 def check_seconds(name: str, value: object, above_0: bool = False) -> None:
     """Raises ValueError for what is no number of seconds that a command can be given."""
-    right = is_number_in(value, 0, LONGEST_S) and not (above_0 and value == 0)
-    least = "above 0 and" if above_0 else "from 0"
-    require(right, name, "seconds %s up to %d" % (least, LONGEST_S), value)
+    right = is_number_in(value, 0, LONGEST_S) and (value or not above_0)
+    require(
+        right,
+        name,
+        "seconds %s up to %d" % ("above 0 and" if above_0 else "from 0", LONGEST_S),
+        value,
+    )
 
 
 def check_function(name: str, value: object) -> None:
@@ -3039,16 +3038,36 @@ def check_function(name: str, value: object) -> None:
     require(value is None or callable(value), name, "a function", value)
 
 
-def check_strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
+# Of variables: what check_strings wants, and its pattern. A list in one string, "A,B", or a pair
+# "A=B" would else be a name that no variable has.
+NAMES = (
+    'a list such as ["GH_TOKEN", "AWS_*"], on the command line the option once for each name',
+    r"[^\0=,\s]+",
+)
+
+
+def check_strings(
+    value: Any,
+    what: str,
+    wanted: str = "non-empty strings without NUL",
+    pattern: str = r"[^\0]+",
+) -> tuple[str, ...]:
     """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
-    for an empty one."""
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        strings = tuple(value)
-    else:
-        strings = (value,)
-    right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
-    require(right, what, "non-empty strings without NUL", value)
-    return strings
+    for one that does not match, without what stands behind a `=`: it may be secret, and so may
+    the values of a mapping."""
+    lone = isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
+    strings: Any = [value] if lone else [*value]
+    right = all(isinstance(one, str) and re.fullmatch(pattern, one) for one in strings)
+    require(
+        right,
+        what,
+        wanted,
+        [
+            re.sub("(?s)=.*", "=…", one) if isinstance(one, str) else type(one)
+            for one in strings
+        ],
+    )
+    return tuple(strings)
 
 
 # Of the fields of a row that are no numbers.
@@ -3060,6 +3079,7 @@ _KINDS: dict[str, Any] = {
     "format": Format,
     "streams": Streams,
     "file_prefix": str,
+    "on_timeout": OnTimeout,
 }
 
 
@@ -3127,8 +3147,7 @@ class Profile:
 
     def __repr__(self) -> str:
         names = "name", "timeouts_s", *WAITS, *self.truncation.limits
-        told = ("%s=%r" % (name, getattr(self, name)) for name in names)
-        return "<Profile %s>" % ", ".join(told)
+        return "<Profile %s>" % ", ".join("%s=%r" % (n, getattr(self, n)) for n in names)
 
     def __hash__(self) -> int:  # equal rows have one name; a dict has no hash
         return hash(self.name)
@@ -3138,12 +3157,15 @@ class Profile:
             value = getattr(self, name)
             require(isinstance(value, kind), name, "a value such as JOBS.%s" % name, value)
         tells_jobs = self.format.tells_jobs
-        right = "default" in self.timeouts_s and (
-            tells_jobs or "background" not in self.timeouts_s
+        limits = self.timeouts_s
+        right = "default" in limits and (tells_jobs or "background" not in limits)
+        require(
+            right,
+            "timeouts_s",
+            'seconds by mode, with "default"; "background" where the format tells of jobs',
+            limits,
         )
-        wanted = 'seconds by mode, with "default"; "background" where the format tells of jobs'
-        require(right, "timeouts_s", wanted, self.timeouts_s)
-        for mode, limit_s in self.timeouts_s.items():
+        for mode, limit_s in limits.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in WAITS:
             check_seconds(name, getattr(self, name))
@@ -3151,21 +3173,20 @@ class Profile:
         for name in LIMITS_ON_OUTPUT:
             value = getattr(self, name)
             if name in used:
-                right = is_integer_in(value, 1, sys.maxsize)
+                right = isinstance(value, int) and is_number_in(value, 1, sys.maxsize)
                 require(right, name, "a whole number from 1 up", value)
             elif value != getattr(Profile, name):
                 raise ValueError(
                     "%s is not used where the truncation is %r, which uses %s"
                     % (name, self.truncation.name, ", ".join(used))
                 )
-        can_keep = tells_jobs and self.saves
-        right = self.on_timeout in (list(OnTimeout) if can_keep else [OnTimeout.KILL])
+        right = self.on_timeout is OnTimeout.KILL or tells_jobs and self.saves
         wanted = "OnTimeout.KILL, or KEEP where the format tells of jobs and `saves` is True"
         require(right, "on_timeout", wanted, self.on_timeout)
-        named = self.file_prefix and "/" not in self.file_prefix
-        require(named, "file_prefix", "the beginning of a file's name", self.file_prefix)
+        right = "/" not in (self.file_prefix or "/")
+        require(right, "file_prefix", "the beginning of a file's name", self.file_prefix)
         known = (*VERBS, "mode", "timeout")
-        unread = self.parameters.keys() - set(known)
+        unread = self.parameters.keys() - known
         require(not unread, "parameters", join_names(known), sorted(unread))
 
 
@@ -4642,9 +4663,10 @@ class Job(Live):
         self.output_file = output_file
         self._grace_s = grace_s
         if known is None:
-            known, _ = read_record(output_file)
+            with suppress(FileNotFoundError):
+                known, _ = read_record(output_file)
         if known is None:
-            raise FileNotFoundError(errno.ENOENT, "no record of a job", output_file)
+            raise FileNotFoundError(errno.ENOENT, "not the output file of a job", output_file)
         self._outcome = known
         self.pid = known.pid or 0
         self.command = known.command
@@ -4900,7 +4922,7 @@ def check_directory(cwd: AnyPath | None) -> str:
     try:
         os.stat(path + "/")  # ENOTDIR where it is a file
     except OSError as problem:
-        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
+        tilde = ", and ~ is not expanded" * str(cwd).startswith("~")
         wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
         raise OSError(problem.errno, wanted, path) from None
     return path
@@ -4908,7 +4930,7 @@ def check_directory(cwd: AnyPath | None) -> str:
 
 def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
     """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    right = isinstance(path, (str, os.PathLike)) and re.fullmatch(r"[^\0]+", str(path))
     require(right, what, "a path", path)
     return os.path.abspath(os.path.join(base, path))
 
@@ -4977,9 +4999,8 @@ class JobTable:
         if count < most:
             return None
         self.give_back_place(exchange)
-        names = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
-        reason = TOO_MANY_JOBS.format(count=count, most=most, named=names)
-        return reject("too_many_jobs", reason)
+        jobs = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
+        return reject("too_many_jobs", TOO_MANY_JOBS.format(count=count, most=most, named=jobs))
 
     def give_back_place(self, exchange: Exchange) -> None:
         """The job has started, or will not."""
@@ -5224,8 +5245,8 @@ class BashTool(Live):
         base_env: Mapping[str, str] | None = None,
     ) -> None:
         row = choose_profile(profile, timeout_s, carry)
-        keep = check_strings(keep_env, "keep_env")
-        drop = check_strings(drop_env, "drop_env")
+        keep = check_strings(keep_env, "keep_env", *NAMES)
+        drop = check_strings(drop_env, "drop_env", *NAMES)
         words = check_shell(shell)
         passed, withheld = tool_env(os.environ, base_env, env or {}, keep, drop, len(words) > 1)
         self.withheld = tuple(withheld)
@@ -5233,7 +5254,7 @@ class BashTool(Live):
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
-        right = is_integer_in(max_jobs, 0, sys.maxsize)
+        right = isinstance(max_jobs, int) and is_number_in(max_jobs, 0, sys.maxsize)
         require(right, "max_jobs", "a whole number from 0 up", max_jobs)
         first = Start(fsencode(check_directory(cwd)), encode_env(passed))
         folder = default_folder(row) if state_dir is None else check_state_folder(state_dir)
@@ -5430,7 +5451,8 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNKNOWN_VERSION = -32022
 TURN_MS = 20  # of a wait while calls are under way: live output and heartbeats wake nobody
-_SOURCE, _SINK = 0, 1  # the descriptors of the messages of the client, and of the answers
+_SOURCE = 0  # the descriptor of the messages of the client
+_SINK = 1  # ... and of the answers
 Id = Union[str, int, float]  # 1.0 is an integer in JSON
 
 # Structured results, for hosts that ask for them. Six of sixteen hosts show the model the
@@ -5548,15 +5570,20 @@ def _handle_request(id_: Id, method: str, message: Message, tool: Message) -> Me
     version = (
         None if method == "initialize" else meta.get("io.modelcontextprotocol/protocolVersion")
     )
-    is_text = isinstance(version, (str, type(None)))
-    require(is_text, "the protocol version", "a string", name_type(version))
+    require(
+        version is None or isinstance(version, str),
+        "the protocol version",
+        "a string",
+        name_type(version),
+    )
     if version not in (None, *STATELESS_VERSIONS):
         data = {"requested": version, "supported": VERSIONS}
         return error_message(id_, UNKNOWN_VERSION, "unsupported protocol version", data=data)
     stateless = version is not None or method == "server/discover"
     if method == "tools/call":
-        name, token = params.get("name"), meta.get("progressToken")
-        require(name == tool["name"], "name", tool["name"], shorten(name))
+        name = params.get("name")
+        token = meta.get("progressToken")
+        require(name == tool["name"], "tools/call", "the tool %(name)r" % tool, shorten(name))
         require(
             _id(token) is token, "progressToken", "a string or an integer", name_type(token)
         )
@@ -5587,7 +5614,9 @@ def handle(message: Any, tool: Message) -> Message | Call | Withdrawal | None:
     nothing. `tool` is the definition for MCP. Does nothing else, and raises nothing."""
     if not isinstance(message, dict):
         message = {}
-    id_, method, params = _id(message.get("id")), message.get("method"), message.get("params")
+    id_ = _id(message.get("id"))
+    method = message.get("method")
+    params = message.get("params")
     if "method" not in message and ("result" in message or "error" in message):
         return None  # an answer: nothing was asked
     if (
@@ -5595,8 +5624,12 @@ def handle(message: Any, tool: Message) -> Message | Call | Withdrawal | None:
         or not isinstance(method, str)
         or ("id" in message and id_ is None)
     ):
-        reason = 'a request is an object with "jsonrpc": "2.0", a string "method", and an "id" '
-        return error_message(id_, INVALID_REQUEST, reason + "that is a string or an integer")
+        return error_message(
+            id_,
+            INVALID_REQUEST,
+            'a request is an object with "jsonrpc": "2.0", a string "method", and an "id" '
+            "that is a string or an integer",
+        )
     if id_ is not None:
         try:
             return _handle_request(id_, method, message, tool)
@@ -5639,8 +5672,10 @@ class CallUnderway:
         long enough."""
         now = monotonic()
         with self._lock:
-            text, skipped = self._output, self._output_bytes - len(self._output.encode())
-            self._output, self._output_bytes = "", 0
+            text = self._output
+            skipped = self._output_bytes - len(text.encode())
+            self._output = ""
+            self._output_bytes = 0
         text = mark_skipped(skipped, text)
         if not text and now - self.told_s >= HEARTBEAT_S:
             text = HEARTBEAT.format(seconds="%ds" % (now - self._began_s))
@@ -5670,7 +5705,8 @@ class Server:
     _signals = 0  # how many have come that end the server
 
     def __init__(self, tool: BashTool, structured: bool) -> None:
-        self._tool, self._structured = tool, structured
+        self._tool = tool
+        self._structured = structured
         self._definition = tool.definition("mcp")
         if structured:
             self._definition["outputSchema"] = dict(OUTPUT_SCHEMA)
@@ -5770,7 +5806,8 @@ class Server:
         except BlockingIOError:  # where another process has set the flag
             pass
         except OSError:
-            self._has_reader, self._at_end = False, True
+            self._has_reader = False
+            self._at_end = True
 
     def _next_message(self) -> Message | None:
         """What is written next: calls that are over come first, each with all its progress before
@@ -5798,8 +5835,11 @@ class Server:
             if not message.strip():
                 return None
             if len(message) > MAX_MESSAGE_BYTES:
-                reason = "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES)
-                return error_message(_id_of_long(message), INVALID_REQUEST, reason)
+                return error_message(
+                    _id_of_long(message),
+                    INVALID_REQUEST,
+                    "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES),
+                )
             try:
                 message = load_json(message)
             except ValueError as problem:
@@ -5822,9 +5862,9 @@ class Server:
         if call.id in self._calls:
             return error_message(call.id, INVALID_REQUEST, "a call with this id is under way")
         if len(self._calls) >= MAX_CALLS:
-            reason = TOO_MANY_CALLS.format(most=MAX_CALLS)
-            refusal = present(reject("too_many_calls", reason), self._tool.profile)
-            return call_message(call, refusal, self._structured)
+            refusal = reject("too_many_calls", TOO_MANY_CALLS.format(most=MAX_CALLS))
+            answer = present(refusal, self._tool.profile)
+            return call_message(call, answer, self._structured)
         underway = self._calls[call.id] = CallUnderway(call)
         try:
             threading.Thread(target=self._work, args=(underway,), daemon=True).start()
@@ -5948,7 +5988,7 @@ openai-native, anthropic-native (--carry)
 _VERBS = "command schema mcp jobs kill version".split()
 _GOES_WITH = {
     "mode": "a command",
-    "timeout": "a command",
+    "timeout": "a command; a server has the variable BASH_TOOL_TIMEOUTS='{\"default\": 60}'",
     "follow": "a command",
     "json": "a command, --jobs and --kill",
     "log": "a command and --mcp",
@@ -5988,10 +6028,13 @@ def _parser() -> Any:
         structured=os.environ.get("BASH_TOOL_STRUCTURED") == "1",
     )
     parser.add_argument_group("set for every command", ", ".join(NON_INTERACTIVE))
-    title = "taken out, with secrets and forced colours (see --keep-env, --drop-env)"
-    parser.add_argument_group(title, ", ".join(sorted(DROPPED_NAMES)))
-    codes = "the command's own; 124 timed out, 125 the tool failed, 130 interrupted"
-    parser.add_argument_group("exit code", codes)
+    parser.add_argument_group(
+        "taken out, with secrets and forced colours (see --keep-env, --drop-env)",
+        ", ".join(sorted(DROPPED_NAMES)),
+    )
+    parser.add_argument_group(
+        "exit code", "the command's own; 124 timed out, 125 the tool failed, 130 interrupted"
+    )
     return parser
 
 
@@ -5999,7 +6042,11 @@ def _options(argv: Sequence[str] | None) -> Any:
     """The options of the command line. For --help, and for what makes no sense, this prints how to
     use the program, and raises SystemExit."""
     parser = _parser()
-    options = parser.parse_args(argv)
+    options, others = parser.parse_known_args(argv)
+    if others:
+        parser.error(
+            "not known: %s; the whole command is one argument, in quotes" % " ".join(others)
+        )
     given = {name for name, value in vars(options).items() if value != parser.get_default(name)}
     [verb] = given.intersection(_VERBS)
     for option, verbs in _GOES_WITH.items():
@@ -6029,9 +6076,11 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
     numbers = (*WAITS, *LIMITS_ON_OUTPUT)
     for setting in settings:
         limit, _, value = setting.partition("=")
-        right = limit in numbers and re.fullmatch("[0-9.]+", value)
         require(
-            right, "--set or BASH_TOOL_SET", "NAME=NUMBER for " + join_names(numbers), setting
+            limit in numbers and re.fullmatch(r"(0|[1-9][0-9]*)(\.[0-9]+)?", value),
+            "--set or BASH_TOOL_SET",
+            "NAME=NUMBER for " + join_names(numbers),
+            setting,
         )
         row = replace(row, **{limit: load_json(value)})
     return row
@@ -6053,7 +6102,8 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
         _engine.python = None
-    cancel, told = Cancel(), INTERRUPTED.format(grace_s=tool.profile.grace_s)
+    cancel = Cancel()
+    told = INTERRUPTED.format(grace_s=tool.profile.grace_s)
 
     def interrupted(number: int, _: object) -> None:
         """Cancels. From the third signal on the next one has its default action, which ends this
@@ -6160,8 +6210,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             own = hashlib.sha256(_read_file(__file__))  # OSError where the file is gone
             _write(1, "bash_tool %s sha256:%s\n" % (__version__, own.hexdigest()))
             return 0
-        settings = os.environ.get("BASH_TOOL_SET", "").split() + options.set
-        profile = _profile(options.profile, settings)
+        profile = _profile(
+            options.profile, os.environ.get("BASH_TOOL_SET", "").split() + options.set
+        )
         if not options.mcp:  # a job that is kept would end with this process
             profile = replace(profile, on_timeout=OnTimeout.KILL)
         with BashTool(

@@ -3157,6 +3157,9 @@ def test_req_bash_017_2_exit_codes_of_its_own():
     for wrong in (["--mode", "fast", "x"], ["--nonsense"], [], ["--timeout", "-1", "x"], ["--schema", "nonsense"]):
         done = cli(*wrong, started=not wrong)
         assert done.returncode == 125 and b"Traceback" not in done.stderr, (wrong, done)
+    for words, hint in ((("echo", "hi"), b"in quotes"), (("--timeout", "5", "--mcp"), b"BASH_TOOL_TIMEOUTS")):
+        done = cli(*words)
+        assert (done.returncode, done.stdout) == (125, b"") and hint in done.stderr
     assert cli("echo hi", env=dict(os.environ, PATH="/nowhere")).returncode == 125
 
 
@@ -3314,7 +3317,9 @@ def test_req_bash_017_12_limits_that_are_set():
             assert told.partition("[full")[0] == tool.run("seq 1000").text.partition("[full")[0]
 
     holds()
-    for word in "nonsense=3 timeouts_s=3 = grace_s grace_s=soon grace_s=-1 snip_size=0 snip_size=1.5".split():
+    for (
+        word
+    ) in "nonsense=3 timeouts_s=3 = grace_s grace_s=soon grace_s=-1 grace_s=1.2.3 snip_size=0 snip_size=1.5".split():
         ways = [(["--set", word, "touch made"], {}), (["touch made"], {"BASH_TOOL_SET": word})]
         for words, env in [*ways, (["--set", word, "--mcp"], {})][: 3 if word == "nonsense=3" else 2]:
             done = cli(*words, env={**os.environ, **env})
@@ -4328,6 +4333,8 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
     token = value is None or isinstance(value, str) or is_whole
     assert code(request("tools/call", name="bash", _meta={"progressToken": value})) == wrong(token)
     assert code(request("ping", _meta={VERSION: 20260728})) == -32602
+    refusal = bash_tool.handle(request("tools/call", name="zsh"), DEFINITION)["error"]["message"]
+    assert refusal == "tools/call takes the tool 'bash', got 'zsh'"
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -4871,6 +4878,8 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
     calls += [(name, tool.run, {"command": "touch ran", **given}) for name, _, given in calls]
     wrong = dict.fromkeys(("keep_env", "drop_env", "deny", "shell"), (5, "", ["a", 5]))
+    no_names = ("A,B", "A B", ["A", "A=secret"], {"A": "secret"}, ["A\n"])
+    wrong.update({name: (*wrong[name], *no_names) for name in ("keep_env", "drop_env")})
     wrong.update(dict.fromkeys(("confirm", "on_job_end", "on_call"), ("yes", True)))
     wrong.update(carry=("yes",), ephemeral=(1,), state_dir=("",))
     calls += [(name, BashTool, {name: value}) for name in wrong for value in wrong[name]]
@@ -4895,6 +4904,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     for name in "keep_env", "drop_env":
         with pytest.raises(ValueError, match=r"^base_env takes neither keep_env nor drop_env, got"):
             BashTool(base_env={}, **{name: "GH_*"})
+    BashTool(keep_env=("A", "[!B]_*", "BASH_FUNC_a%%"), drop_env="C*").close()
     for row in PROFILES.values():
         with pytest.raises(ValueError, match=r"^parameters takes .*, got \['cwd', 'stdin'\]$"):
             dataclasses.replace(row, parameters={**row.parameters, "stdin": {}, "cwd": {}})

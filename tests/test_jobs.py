@@ -176,6 +176,8 @@ def test_one_bad_record_spoils_no_other(wrong):
         assert [job.pid for job in BashTool(state_dir="state").jobs()] == [good.pid]
         with pytest.raises(OSError):
             bash_tool.Job(bad.output_file)
+        with pytest.raises(FileNotFoundError, match="not the output file of a job: 'none.log'$"):
+            bash_tool.Job("none.log")
         assert good.kill() and not alive(good.pid)
 
 
