@@ -4697,13 +4697,9 @@ class Job(Live):
         left, until the job has ended: then the supervisor may have another command."""
         known = self._outcome
         is_free = None
-        try:
+        with suppress(OSError):  # gone, or no descriptor left
             found, is_free = read_record(self.output_file)
             known = found or known
-        except FileNotFoundError:
-            pass
-        except OSError:  # no descriptor left
-            return known, known.status == "running"
         if is_free is None:
             return known, known.status == "running" and self._supervisor_lives()
         return known, not is_free
