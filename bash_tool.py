@@ -528,16 +528,9 @@ OWN_NAME = b"btool"  # of the tool's processes: no `pkill` of a language or a pa
 END_JOB_SIGNAL = signal.SIGURG
 
 
-def _own_proc() -> str | None:
-    """Where the kernel lists the processes of this process's own PID namespace. The numbers in
-    the /proc of another namespace belong to unrelated processes."""
-    try:
-        return "/proc" if os.readlink("/proc/self") == str(os.getpid()) else None
-    except OSError:
-        return None
-
-
-PROC = _own_proc()
+# Where the kernel lists the processes of this process's own PID namespace. The numbers in the /proc
+# of another namespace belong to unrelated processes.
+PROC = "/proc" if os.path.realpath("/proc/self") == "/proc/%d" % os.getpid() else None
 # False where the kernel was built without CONFIG_PROC_CHILDREN.
 HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
 # In a supervisor and in the fork server: whether descendants become children, and can be listed.
