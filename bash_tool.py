@@ -761,7 +761,8 @@ def has_inner_number(pid: int) -> bool:
 
 
 def _signal(pid: int, number: int) -> bool:
-    """False where the process is gone, or is not to be signalled."""
+    """False where the process, or with a negative number the group, is gone or not to be signalled
+    (kill(2))."""
     try:
         os.kill(pid, number)
         return True
@@ -1428,13 +1429,8 @@ class Shell:
         """Signals the group in one system call, which no concurrent fork escapes; False if that
         fails. Once the shell is reaped its number may be given again, but where the tree cannot be
         seen the group is all that is known of the command."""
-        if self.popen.returncode is not None and SEES_TREE:
-            return False
-        try:
-            os.killpg(self.popen.pid, number)
-            return True
-        except OSError:
-            return False
+        is_lost = self.popen.returncode is not None and SEES_TREE
+        return not is_lost and _signal(-self.popen.pid, number)
 
     def terminate(self, processes: Mapping[int, int], sent: Mapping[int, int]) -> None:
         """TERM to those of the command's `processes` that were not `sent` it yet, nor clean up.
