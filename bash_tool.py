@@ -1109,7 +1109,7 @@ class Output:
 
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
-        self._is_live = plan.wants_live
+        self.is_live = plan.wants_live  # until the call is over
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
         # None: the bytes go to a file, or are not saved.
@@ -1124,12 +1124,11 @@ class Output:
             os.set_blocking(reader, False)
             # A large pipe: node gives up what does not fit when it exits. A user has 64 MiB of
             # pipes in all (pipe(7)); beyond that a pipe stays as it is.
-            if self._plan.pipe_bytes:
-                with suppress(OSError):
-                    fcntl.fcntl(reader, _F_SETPIPE_SZ, self._plan.pipe_bytes)
-            if len(self._plan.shell) > 1:  # a shell of another user may open /dev/stderr again
-                with suppress(OSError):
+            with suppress(OSError):
+                if len(self._plan.shell) > 1:  # another user's may open /dev/stderr again
                     os.fchmod(writer, 0o666)
+                if self._plan.pipe_bytes:
+                    fcntl.fcntl(reader, _F_SETPIPE_SZ, self._plan.pipe_bytes)
             self._supervisor.selector.register(reader, selectors.EVENT_READ, self.read)
 
     def read(self, reader: int) -> None:
@@ -1144,7 +1143,7 @@ class Output:
         if not chunk:
             return self._close_pipe(reader)
         buffer.add(chunk)
-        if self._is_live:
+        if self.is_live:
             self._supervisor.line.add_live(chunk, stream)
         if self._pending is None:
             return self._write(chunk)
@@ -1159,10 +1158,6 @@ class Output:
         self._supervisor.selector.unregister(reader)
         os.close(reader)
 
-    def end_live(self) -> None:
-        """The call is over: no live output any more."""
-        self._is_live = False
-
     def total_bytes(self) -> int:
         """How many bytes have come, of all streams."""
         return sum(buffer.total_bytes for buffer in self.buffers)
@@ -1175,9 +1170,9 @@ class Output:
     def is_long_text(self) -> bool:
         """True if the text of a stream is over the limit: three bytes replace an invalid one, and
         a NUL."""
-        kept = [b"".join(buffer.captured()[:2]) for buffer in self.buffers]
-        texts = [decode(data).replace("\0", "\ufffd").encode() for data in kept]
-        return bool(max(map(len, texts)) > self._plan.limit_bytes)
+        texts = [decode(b"".join(buffer.captured()[:2])) for buffer in self.buffers]
+        longest = max(len(text.replace("\0", "\ufffd").encode()) for text in texts)
+        return longest > self._plan.limit_bytes
 
     def save(self) -> None:
         """From now on the bytes go to a file in the state folder, those from before included; the
@@ -1241,17 +1236,15 @@ class Output:
 
     def append_note(self, note: str) -> None:
         """Appends a completion note, also behind the cap."""
-        if self._fd >= 0:
+        with suppress(OSError):  # there is no file, or no room
             place = os.fstat(self._fd).st_size
-            with suppress(OSError):
-                _write_all(self._fd, note.encode("utf-8", "replace"))
-                self.note_at = place
+            _write_all(self._fd, note.encode("utf-8", "replace"))
+            self.note_at = place
 
     def discard(self) -> None:
-        """Removes the file, which no answer will name."""
-        if self.path:
-            remove_files(self.path)
-            self.path = ""
+        """Removes the file, if there is one: no answer will name it."""
+        remove_files(self.path)
+        self.path = ""
 
     def close_pipes(self) -> None:
         """Reads what is in the pipes now, and closes them."""
@@ -1947,7 +1940,7 @@ class Command:
             self.note_end()
         self.send_answer()
         self.line.close_if_left()
-        self.output.end_live()
+        self.output.is_live = False
 
     def note_end(self) -> None:
         """Appends the completion note of a job."""
