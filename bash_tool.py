@@ -1122,11 +1122,11 @@ class Output:
             writers.append(writer)
             self.pipes[reader] = stream
             os.set_blocking(reader, False)
-            # A large pipe: node gives up what does not fit when it exits. A user has 64 MiB of
-            # pipes in all (pipe(7)); beyond that a pipe stays as it is.
             with suppress(OSError):
                 if len(self._plan.shell) > 1:  # another user's may open /dev/stderr again
                     os.fchmod(writer, 0o666)
+                # A large pipe: node gives up what does not fit when it exits. A user has 64 MiB of
+                # pipes in all (pipe(7)); beyond that a pipe stays as it is.
                 if self._plan.pipe_bytes:
                     fcntl.fcntl(reader, _F_SETPIPE_SZ, self._plan.pipe_bytes)
             self._supervisor.selector.register(reader, selectors.EVENT_READ, self.read)
@@ -4365,7 +4365,7 @@ class Exchange:
         # The longest that the ending of a command takes.
         self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
         # The thread of the call, until a monitor thread has begun.
-        self._caller: int | None = threading.get_ident()
+        self.caller: int | None = threading.get_ident()
 
     def _count_stops(self) -> int:
         return sum(token.count for token in self._tokens)
@@ -4509,17 +4509,6 @@ class Exchange:
             self._let_go()
             return None
 
-    def start_monitor(self, receive: Callable[[], None]) -> bool:
-        """Starts the thread that receives the end: a daemon thread, for which no program waits at
-        its exit. False if none can be started."""
-        self._caller = None
-        try:
-            threading.Thread(target=receive, daemon=True).start()
-            return True
-        except RuntimeError:  # the job goes on all the same
-            self.state = "left"
-            return False
-
     def _give_up(self, line: HostEnd) -> Outcome:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
         the command. Raises NotRun for a supervisor that has never answered."""
@@ -4538,7 +4527,7 @@ class Exchange:
         if self.state == "left":
             self.receive_end()
         for _ in _looks(self._gives_up_s + HOST_SLACK_S):
-            is_here = self._caller == threading.get_ident()
+            is_here = self.caller == threading.get_ident()
             if is_here or self not in self._closing._exchanges:
                 return
 
@@ -4931,7 +4920,7 @@ class JobTable:
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._starting: list[Exchange] = []  # background commands that are not jobs yet
+        self.starting: list[Exchange] = []  # background commands that are not jobs yet
         # By number: those that this tool has started, or was asked about.
         self._known: dict[int | None, Job] = {}
         self._untold: dict[int, Job] = {}  # by number
@@ -4948,20 +4937,16 @@ class JobTable:
     def take_place(self, exchange: Exchange) -> Outcome | None:
         """Takes a place for a job that is to start; the answer where there is no room. First
         come, first served."""
-        self._starting.append(exchange)
+        self.starting.append(exchange)
         live = self.live()
-        count = len(live) + self._starting.index(exchange)
+        count = len(live) + self.starting.index(exchange)
         most = self._terms.max_jobs
         if count < most:
             return None
-        self.give_back_place(exchange)
+        self.starting.remove(exchange)
         names = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
         reason = TOO_MANY_JOBS.format(count=count, most=most, named=names)
         return reject("too_many_jobs", reason)
-
-    def give_back_place(self, exchange: Exchange) -> None:
-        """The job has started, or will not."""
-        self._starting.remove(exchange)
 
     def add(self, outcome: Outcome) -> Job | None:
         """Takes in the job of an answer, if it is about one."""
@@ -4975,18 +4960,22 @@ class JobTable:
         return job
 
     def start_monitor(self, job: Job, exchange: Exchange) -> None:
-        """Starts the monitor thread of a job, whose end is to be told."""
-        self._untold[job.pid] = job
-        job._monitor_pid = os.getpid()
+        """Starts the monitor thread of a job, whose end is to be told: a daemon thread, for which no
+        program waits at its exit."""
         monitor = partial(job._monitor, exchange, self._terms.on_job_end, self._recent)
-        if not exchange.start_monitor(monitor):
+        exchange.caller = None
+        job._monitor_pid = os.getpid()
+        try:
+            threading.Thread(target=monitor, daemon=True).start()
+        except RuntimeError:  # the job goes on all the same
             job._monitor_pid = 0
+            exchange.state = "left"
+        self._untold[job.pid] = job
 
     def drop(self, job: Job | None) -> None:
         """Forgets the job, if there is one, of a command whose answer nobody gets."""
         if job is not None:
             self._known.pop(job.pid, None)
-            self._untold.pop(job.pid, None)
 
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first."""
@@ -5139,7 +5128,7 @@ class Session:
                 exchange.abandon()
                 self.jobs.drop(job)
             if plan.background:
-                self.jobs.give_back_place(exchange)
+                self.jobs.starting.remove(exchange)
 
 
 class BashTool(Live):
