@@ -4091,8 +4091,8 @@ class LineLost(Exception):
 
 
 class NotRun(LineLost):
-    """... before the request was read, or no supervisor could be had: `args` say why. Nothing was
-    run."""
+    """... before the request was read, or no supervisor could be had: `args` may say why. Nothing
+    was run."""
 
 
 def _has_ended(end: socket.socket) -> bool:
@@ -4152,7 +4152,7 @@ class HostEnd(Channel):
             self.socket.sendall(request[sent:])
             self.socket.setblocking(False)
         except OSError:
-            raise NotRun("no supervisor answered")
+            raise NotRun
 
     def send_stops(self, count: int, leaves: bool = False) -> None:
         """Sends how often a stop was asked for, from any thread: in one piece, or not at all.
@@ -4177,11 +4177,11 @@ class HostEnd(Channel):
             try:
                 messages = self.receive()
             except ConnectionResetError:
-                raise NotRun("the supervisor has ended")
+                raise NotRun
             except OSError:
                 raise LineLost
             if messages is None:
-                raise (LineLost if self.supervisor_pid else NotRun)("no supervisor answered")
+                raise LineLost if self.supervisor_pid else NotRun
             self._messages.extend(messages)
         return self._messages.popleft()
 
@@ -4250,7 +4250,7 @@ class Engine:
                     socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
                     return HostEnd(ours)
                 ours.close()
-        raise NotRun("the fork server does not take the request")
+        raise NotRun
 
     def _start_server(self) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
@@ -4414,7 +4414,7 @@ class Exchange:
                 return failed(*problem.args)
             except LineLost as problem:
                 line = self._line
-                why = str(problem)
+                why = str(problem) or "none answered"
                 # ECONNRESET may also mean that the supervisor had read the request, but not the
                 # stop that followed: then the command may have run.
                 if not isinstance(problem, NotRun) or (line and line.stops_sent):
@@ -4513,7 +4513,7 @@ class Exchange:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
         the command. Raises NotRun for a supervisor that has never answered."""
         if not line.supervisor_pid:
-            raise NotRun("no supervisor answered")
+            raise NotRun
         self._let_go()
         note = NOTE_HANGS.format(pid=line.supervisor_pid)
         if self._plan.background:
