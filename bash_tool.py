@@ -395,7 +395,7 @@ GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
 GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
 SUDO_EDITOR=/bin/false
 """
-NON_INTERACTIVE = {one.partition("=")[0]: one.partition("=")[2] for one in _SETTINGS.split()}
+NON_INTERACTIVE = dict(one.split("=", 1) for one in _SETTINGS.split())
 # Of a background command: without it a server in Python writes its first line after 8 KiB. Not of
 # others: the lines of four processes that print at once are torn (530 of 1,200), and in a pipe to
 # `head -3` a program ends with BrokenPipeError (23 runs of 60).
@@ -1306,6 +1306,7 @@ def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str
     """The line for the arguments of a shell that finds the text of its command at descriptor
     `fd`, with a prefix at 0."""
     if has_prefix:
+        fd = 0
         read = "TMOUT=0 " + _READ_TEXT % ""
         line = read + _ENTER + read
         own = "" if has_input else "</dev/null"
@@ -1371,9 +1372,7 @@ class Shell:
         `filename` of the OSError is the directory."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
-        line = shell_line(
-            0 if self._has_prefix else fd, self._has_prefix, self._source >= 0, self._carries
-        )
+        line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
@@ -1523,21 +1522,15 @@ def look_at(pid: int) -> Process:
         name = name.partition(" ")[0].partition("-")[0].rstrip("0123456789.")  # python3.11
         mode = os.stat(folder + "fd/0").st_mode
         reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
-        if reads == "pipe" and name in FILTERS and _has_writer(folder + "fd/0"):
-            reads = "live pipe"
+        if reads == "pipe" and name in FILTERS:
+            # Bash 5.1 and later gives a small here-document as a pipe without a writer.
+            fd = os.open(folder + "fd/0", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            poller = select.poll()
+            poller.register(fd, 0)
+            reads = "pipe" if poller.poll(0) else "live pipe"  # POLLHUP is told unasked
+            os.close(fd)
     words = _of_process(pid, "cmdline").split(b"\0")
     return Process(parent, name, words, caught & ~blocked, ignored, reads)
-
-
-def _has_writer(pipe: str) -> bool:
-    """True for a pipe that can still be written to. Bash 5.1 and later gives a small here-document
-    as a pipe that nobody writes to any more. Raises OSError."""
-    fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    poller = select.poll()
-    poller.register(fd, 0)
-    events = poller.poll(0)  # POLLHUP is told without being asked for
-    os.close(fd)
-    return not events
 
 
 def ends_at_interrupt(process: Process) -> bool:
@@ -2052,16 +2045,6 @@ class Loop:
             key.data(key.fd)
 
 
-def _handle_signals() -> None:
-    """Makes every signal that can be caught wake this process and do nothing else. Handlers,
-    because what is ignored or blocked would be so in commands too, while execve(2) resets what
-    is handled."""
-    for number in signal.valid_signals():
-        with suppress(OSError):  # KILL and STOP cannot be caught
-            signal.signal(number, _do_nothing)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
 class Supervisor(Loop):
     """The process that runs commands, one at a time. The supervisor ends when its host has left and
     its command with it, and when no request has come for IDLE_S."""
@@ -2192,7 +2175,13 @@ def serve_forks(control: int) -> NoReturn:
     the descriptor of its socket."""
     try:
         os.chdir("/")
-        _handle_signals()
+        # Every signal that can be caught wakes this process, and does nothing else. Handlers,
+        # because what is ignored or blocked would be so in commands too, while execve(2) resets
+        # what is handled.
+        for number in signal.valid_signals():
+            with suppress(OSError):  # KILL and STOP cannot be caught
+                signal.signal(number, _do_nothing)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         take_own_name()
         os.environ.clear()
         _overwrite_own(50, b"")  # a fork of the host shows the host's
@@ -2311,7 +2300,6 @@ Fields = dict[str, Any]  # names with values: of a record, of an answer, of a de
 Schema = Mapping[str, Any]  # what JSON Schema says of a value
 Env = Mapping[str, str]  # an environment, or variables for one
 Withheld = dict[str, str]  # names of variables that do not pass, each with why
-StopCount = Callable[[], int]  # how many stops are asked for by now
 OnText = Callable[[str], object]  # takes live output
 Confirm = Callable[[str], bool]  # takes a command, and says whether it may run
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
@@ -2626,8 +2614,7 @@ def without_unfinished(stream: Captured) -> Captured:
     """What of a stream that goes on can be shown: a character, a sequence or a line end of
     which only a part may have come is left for the next time."""
     data, head_bytes = stream.head + stream.tail, len(stream.head)
-    unfinished = re.search(_UNFINISHED, data[-KIB:])
-    held = len(unfinished.group()) if unfinished else 0
+    held = len(b"".join(re.findall(_UNFINISHED, data[-KIB:])))  # there is one at most
     data = data[: len(data) - held]
     return stream._replace(
         head=data[:head_bytes], tail=data[head_bytes:], total_bytes=stream.total_bytes - held
@@ -3893,17 +3880,13 @@ class Carry:
                 starts[:] = self._first, starts[0]
                 return [NOTE_DROPPED]
             return []
-        notes = []
         taken = next_start(answer.carried, self._first.env, most)
+        was_kept, self._was_kept = self._was_kept, taken is not None
         if taken is None:
-            notes += [NOTE_NOT_KEPT] * self._was_kept
-        else:
-            starts[:] = start, taken[0]
-            if taken[1]:
-                names = join_names(taken[1][-NAMES_TOLD:])
-                notes.append(NOTE_LEFT_OUT.format(names=names))
-        self._was_kept = taken is not None
-        return notes
+            return [NOTE_NOT_KEPT] * was_kept
+        starts[:] = start, taken[0]
+        names = join_names(taken[1][-NAMES_TOLD:])
+        return [NOTE_LEFT_OUT.format(names=names)] if names else []
 
 
 def job_record(said: object) -> Outcome | None:
@@ -4221,7 +4204,7 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self, stops_wanted: StopCount) -> HostEnd:
+    def borrow(self, stops_wanted: Callable[[], int]) -> HostEnd:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
         is full (278 requests), but not under the lock, which a fork takes. Raises OSError,
         NotRun."""
@@ -4960,8 +4943,8 @@ class JobTable:
         return job
 
     def start_monitor(self, job: Job, exchange: Exchange) -> None:
-        """Starts the monitor thread of a job, whose end is to be told: a daemon thread, for which no
-        program waits at its exit."""
+        """Starts the monitor thread of a job, whose end is to be told: a daemon thread, for which
+        no program waits at its exit."""
         monitor = partial(job._monitor, exchange, self._terms.on_job_end, self._recent)
         exchange.caller = None
         job._monitor_pid = os.getpid()
@@ -5042,7 +5025,7 @@ class Session:
             outcome = reject("closed", "this tool is closed")
         elif isinstance(request, Restart):  # REQ-BASH-028.8
             self._carry.restart()
-            told = Fitted(RESTARTED, len(RESTARTED), False)
+            told = NO_STREAM._replace(text=RESTARTED)
             outcome = Outcome("exited", exit_code=0, stdout=told)
         else:
             return self._run(request, cancel, on_live)
