@@ -2715,9 +2715,9 @@ def status_line(outcome: Outcome) -> str:
 def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
     """The template for what became of the file with the whole output, filled in; empty where no
     file was needed."""
-    if outcome.path is None and not outcome.problem:
-        return ""
-    template = lost if outcome.path is None else partly if outcome.problem else whole
+    template = partly if outcome.problem else whole
+    if outcome.path is None:
+        template = lost if outcome.problem else ""
     return template.format(path=make_printable(outcome.path), reason=outcome.problem)
 
 
@@ -4595,8 +4595,7 @@ class Job(Live):
     ) -> None:
         self.output_file = output_file
         self._grace_s = grace_s
-        if known is None:
-            known, _ = read_record(output_file)
+        known = known or read_record(output_file)[0]
         if known is None:
             raise FileNotFoundError(errno.ENOENT, "no record of a job", output_file)
         self._outcome = known
@@ -4994,7 +4993,7 @@ class JobTable:
         notes = []
         for job in list(self._untold.values()):
             if job._note:
-                is_taken = self._untold.pop(job.pid, None) is not None
+                is_taken = self._untold.pop(job.pid, None)  # of two answers at a time by one
                 if is_taken and job is not told:
                     notes.append(job._note)
         return notes
