@@ -395,7 +395,9 @@ GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
 GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
 SUDO_EDITOR=/bin/false
 """
-NON_INTERACTIVE = dict(one.split("=", 1) for one in _SETTINGS.split())
+NON_INTERACTIVE = {
+    name: value for name, _, value in (one.partition("=") for one in _SETTINGS.split())
+}
 # Of a background command: without it a server in Python writes its first line after 8 KiB. Not of
 # others: the lines of four processes that print at once are torn (530 of 1,200), and in a pipe to
 # `head -3` a program ends with BrokenPipeError (23 runs of 60).
