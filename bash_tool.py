@@ -395,7 +395,9 @@ GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
 GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
 SUDO_EDITOR=/bin/false
 """
-NON_INTERACTIVE = {one.partition("=")[0]: one.partition("=")[2] for one in _SETTINGS.split()}
+NON_INTERACTIVE = {
+    name: value for name, _, value in (one.partition("=") for one in _SETTINGS.split())
+}
 # Of a background command: without it a server in Python writes its first line after 8 KiB. Not of
 # others: the lines of four processes that print at once are torn (530 of 1,200), and in a pipe to
 # `head -3` a program ends with BrokenPipeError (23 runs of 60).
@@ -528,16 +530,9 @@ OWN_NAME = b"btool"  # of the tool's processes: no `pkill` of a language or a pa
 END_JOB_SIGNAL = signal.SIGURG
 
 
-def _own_proc() -> str | None:
-    """Where the kernel lists the processes of this process's own PID namespace. The numbers in
-    the /proc of another namespace belong to unrelated processes."""
-    try:
-        return "/proc" if os.readlink("/proc/self") == str(os.getpid()) else None
-    except OSError:
-        return None
-
-
-PROC = _own_proc()
+# Where the kernel lists the processes of this process's own PID namespace. The numbers in the /proc
+# of another namespace belong to unrelated processes.
+PROC = "/proc" if os.path.realpath("/proc/self") == "/proc/%d" % os.getpid() else None
 # False where the kernel was built without CONFIG_PROC_CHILDREN.
 HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
 # In a supervisor and in the fork server: whether descendants become children, and can be listed.
@@ -768,7 +763,8 @@ def has_inner_number(pid: int) -> bool:
 
 
 def _signal(pid: int, number: int) -> bool:
-    """False where the process is gone, or is not to be signalled."""
+    """False where the process, or with a negative number the group, is gone or not to be signalled
+    (kill(2))."""
     try:
         os.kill(pid, number)
         return True
@@ -1115,7 +1111,7 @@ class Output:
 
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
-        self._is_live = plan.wants_live
+        self.is_live = plan.wants_live  # until the call is over
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
         # None: the bytes go to a file, or are not saved.
@@ -1128,14 +1124,13 @@ class Output:
             writers.append(writer)
             self.pipes[reader] = stream
             os.set_blocking(reader, False)
-            # A large pipe: node gives up what does not fit when it exits. A user has 64 MiB of
-            # pipes in all (pipe(7)); beyond that a pipe stays as it is.
-            if self._plan.pipe_bytes:
-                with suppress(OSError):
-                    fcntl.fcntl(reader, _F_SETPIPE_SZ, self._plan.pipe_bytes)
-            if len(self._plan.shell) > 1:  # a shell of another user may open /dev/stderr again
-                with suppress(OSError):
+            with suppress(OSError):
+                if len(self._plan.shell) > 1:  # another user's may open /dev/stderr again
                     os.fchmod(writer, 0o666)
+                # A large pipe: node gives up what does not fit when it exits. A user has 64 MiB of
+                # pipes in all (pipe(7)); beyond that a pipe stays as it is.
+                if self._plan.pipe_bytes:
+                    fcntl.fcntl(reader, _F_SETPIPE_SZ, self._plan.pipe_bytes)
             self._supervisor.selector.register(reader, selectors.EVENT_READ, self.read)
 
     def read(self, reader: int) -> None:
@@ -1150,7 +1145,7 @@ class Output:
         if not chunk:
             return self._close_pipe(reader)
         buffer.add(chunk)
-        if self._is_live:
+        if self.is_live:
             self._supervisor.line.add_live(chunk, stream)
         if self._pending is None:
             return self._write(chunk)
@@ -1165,10 +1160,6 @@ class Output:
         self._supervisor.selector.unregister(reader)
         os.close(reader)
 
-    def end_live(self) -> None:
-        """The call is over: no live output any more."""
-        self._is_live = False
-
     def total_bytes(self) -> int:
         """How many bytes have come, of all streams."""
         return sum(buffer.total_bytes for buffer in self.buffers)
@@ -1181,9 +1172,9 @@ class Output:
     def is_long_text(self) -> bool:
         """True if the text of a stream is over the limit: three bytes replace an invalid one, and
         a NUL."""
-        kept = [b"".join(buffer.captured()[:2]) for buffer in self.buffers]
-        texts = [decode(data).replace("\0", "\ufffd").encode() for data in kept]
-        return bool(max(map(len, texts)) > self._plan.limit_bytes)
+        texts = [decode(b"".join(buffer.captured()[:2])) for buffer in self.buffers]
+        longest = max(len(text.replace("\0", "\ufffd").encode()) for text in texts)
+        return longest > self._plan.limit_bytes
 
     def save(self) -> None:
         """From now on the bytes go to a file in the state folder, those from before included; the
@@ -1247,17 +1238,15 @@ class Output:
 
     def append_note(self, note: str) -> None:
         """Appends a completion note, also behind the cap."""
-        if self._fd >= 0:
+        with suppress(OSError):  # there is no file, or no room
             place = os.fstat(self._fd).st_size
-            with suppress(OSError):
-                _write_all(self._fd, note.encode("utf-8", "replace"))
-                self.note_at = place
+            _write_all(self._fd, note.encode("utf-8", "replace"))
+            self.note_at = place
 
     def discard(self) -> None:
-        """Removes the file, which no answer will name."""
-        if self.path:
-            remove_files(self.path)
-            self.path = ""
+        """Removes the file, if there is one: no answer will name it."""
+        remove_files(self.path)
+        self.path = ""
 
     def close_pipes(self) -> None:
         """Reads what is in the pipes now, and closes them."""
@@ -1319,6 +1308,7 @@ def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str
     """The line for the arguments of a shell that finds the text of its command at descriptor
     `fd`, with a prefix at 0."""
     if has_prefix:
+        fd = 0
         read = "TMOUT=0 " + _READ_TEXT % ""
         line = read + _ENTER + read
         own = "" if has_input else "</dev/null"
@@ -1384,9 +1374,7 @@ class Shell:
         `filename` of the OSError is the directory."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
-        line = shell_line(
-            0 if self._has_prefix else fd, self._has_prefix, self._source >= 0, self._carries
-        )
+        line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
@@ -1435,13 +1423,8 @@ class Shell:
         """Signals the group in one system call, which no concurrent fork escapes; False if that
         fails. Once the shell is reaped its number may be given again, but where the tree cannot be
         seen the group is all that is known of the command."""
-        if self.popen.returncode is not None and SEES_TREE:
-            return False
-        try:
-            os.killpg(self.popen.pid, number)
-            return True
-        except OSError:
-            return False
+        is_lost = self.popen.returncode is not None and SEES_TREE
+        return not is_lost and _signal(-self.popen.pid, number)
 
     def terminate(self, processes: Mapping[int, int], sent: Mapping[int, int]) -> None:
         """TERM to those of the command's `processes` that were not `sent` it yet, nor clean up.
@@ -1541,21 +1524,15 @@ def look_at(pid: int) -> Process:
         name = name.partition(" ")[0].partition("-")[0].rstrip("0123456789.")  # python3.11
         mode = os.stat(folder + "fd/0").st_mode
         reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
-        if reads == "pipe" and name in FILTERS and _has_writer(folder + "fd/0"):
-            reads = "live pipe"
+        if reads == "pipe" and name in FILTERS:
+            # Bash 5.1 and later gives a small here-document as a pipe without a writer.
+            fd = os.open(folder + "fd/0", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            poller = select.poll()
+            poller.register(fd, 0)
+            reads = "pipe" if poller.poll(0) else "live pipe"  # POLLHUP is told unasked
+            os.close(fd)
     words = _of_process(pid, "cmdline").split(b"\0")
     return Process(parent, name, words, caught & ~blocked, ignored, reads)
-
-
-def _has_writer(pipe: str) -> bool:
-    """True for a pipe that can still be written to. Bash 5.1 and later gives a small here-document
-    as a pipe that nobody writes to any more. Raises OSError."""
-    fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    poller = select.poll()
-    poller.register(fd, 0)
-    events = poller.poll(0)  # POLLHUP is told without being asked for
-    os.close(fd)
-    return not events
 
 
 def ends_at_interrupt(process: Process) -> bool:
@@ -1958,7 +1935,7 @@ class Command:
             self.note_end()
         self.send_answer()
         self.line.close_if_left()
-        self.output.end_live()
+        self.output.is_live = False
 
     def note_end(self) -> None:
         """Appends the completion note of a job."""
@@ -2068,16 +2045,6 @@ class Loop:
         """Calls the functions of what is ready, within this time; None: however long that takes."""
         for key, _ in self.selector.select(wait_s):
             key.data(key.fd)
-
-
-def _handle_signals() -> None:
-    """Makes every signal that can be caught wake this process and do nothing else. Handlers,
-    because what is ignored or blocked would be so in commands too, while execve(2) resets what
-    is handled."""
-    for number in signal.valid_signals():
-        with suppress(OSError):  # KILL and STOP cannot be caught
-            signal.signal(number, _do_nothing)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 class Supervisor(Loop):
@@ -2210,7 +2177,13 @@ def serve_forks(control: int) -> NoReturn:
     the descriptor of its socket."""
     try:
         os.chdir("/")
-        _handle_signals()
+        # Every signal that can be caught wakes this process, and does nothing else. Handlers,
+        # because what is ignored or blocked would be so in commands too, while execve(2) resets
+        # what is handled.
+        for number in signal.valid_signals():
+            with suppress(OSError):  # KILL and STOP cannot be caught
+                signal.signal(number, _do_nothing)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         take_own_name()
         os.environ.clear()
         _overwrite_own(50, b"")  # a fork of the host shows the host's
@@ -2329,7 +2302,6 @@ Fields = dict[str, Any]  # names with values: of a record, of an answer, of a de
 Schema = Mapping[str, Any]  # what JSON Schema says of a value
 Env = Mapping[str, str]  # an environment, or variables for one
 Withheld = dict[str, str]  # names of variables that do not pass, each with why
-StopCount = Callable[[], int]  # how many stops are asked for by now
 OnText = Callable[[str], object]  # takes live output
 Confirm = Callable[[str], bool]  # takes a command, and says whether it may run
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
@@ -2644,8 +2616,7 @@ def without_unfinished(stream: Captured) -> Captured:
     """What of a stream that goes on can be shown: a character, a sequence or a line end of
     which only a part may have come is left for the next time."""
     data, head_bytes = stream.head + stream.tail, len(stream.head)
-    unfinished = re.search(_UNFINISHED, data[-KIB:])
-    held = len(unfinished.group()) if unfinished else 0
+    held = len(b"".join(re.findall(_UNFINISHED, data[-KIB:])))  # there is one at most
     data = data[: len(data) - held]
     return stream._replace(
         head=data[:head_bytes], tail=data[head_bytes:], total_bytes=stream.total_bytes - held
@@ -2746,9 +2717,9 @@ def status_line(outcome: Outcome) -> str:
 def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
     """The template for what became of the file with the whole output, filled in; empty where no
     file was needed."""
-    if outcome.path is None and not outcome.problem:
-        return ""
-    template = lost if outcome.path is None else partly if outcome.problem else whole
+    template = partly if outcome.problem else whole
+    if outcome.path is None:
+        template = lost if outcome.problem else ""
     return template.format(path=make_printable(outcome.path), reason=outcome.problem)
 
 
@@ -3079,7 +3050,6 @@ _KINDS: dict[str, Any] = {
     "format": Format,
     "streams": Streams,
     "file_prefix": str,
-    "on_timeout": OnTimeout,
 }
 
 
@@ -3932,17 +3902,13 @@ class Carry:
                 starts[:] = self._first, starts[0]
                 return [NOTE_DROPPED]
             return []
-        notes = []
         taken = next_start(answer.carried, self._first.env, most)
+        was_kept, self._was_kept = self._was_kept, taken is not None
         if taken is None:
-            notes += [NOTE_NOT_KEPT] * self._was_kept
-        else:
-            starts[:] = start, taken[0]
-            if taken[1]:
-                names = join_names(taken[1][-NAMES_TOLD:])
-                notes.append(NOTE_LEFT_OUT.format(names=names))
-        self._was_kept = taken is not None
-        return notes
+            return [NOTE_NOT_KEPT] * was_kept
+        starts[:] = start, taken[0]
+        names = join_names(taken[1][-NAMES_TOLD:])
+        return [NOTE_LEFT_OUT.format(names=names)] if names else []
 
 
 def job_record(said: object) -> Outcome | None:
@@ -4130,8 +4096,8 @@ class LineLost(Exception):
 
 
 class NotRun(LineLost):
-    """... before the request was read, or no supervisor could be had: `args` say why. Nothing was
-    run."""
+    """... before the request was read, or no supervisor could be had: `args` may say why. Nothing
+    was run."""
 
 
 def _has_ended(end: socket.socket) -> bool:
@@ -4191,7 +4157,7 @@ class HostEnd(Channel):
             self.socket.sendall(request[sent:])
             self.socket.setblocking(False)
         except OSError:
-            raise NotRun("no supervisor answered")
+            raise NotRun
 
     def send_stops(self, count: int, leaves: bool = False) -> None:
         """Sends how often a stop was asked for, from any thread: in one piece, or not at all.
@@ -4216,11 +4182,11 @@ class HostEnd(Channel):
             try:
                 messages = self.receive()
             except ConnectionResetError:
-                raise NotRun("the supervisor has ended")
+                raise NotRun
             except OSError:
                 raise LineLost
             if messages is None:
-                raise (LineLost if self.supervisor_pid else NotRun)("no supervisor answered")
+                raise LineLost if self.supervisor_pid else NotRun
             self._messages.extend(messages)
         return self._messages.popleft()
 
@@ -4260,7 +4226,7 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self, stops_wanted: StopCount) -> HostEnd:
+    def borrow(self, stops_wanted: Callable[[], int]) -> HostEnd:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
         is full (278 requests), but not under the lock, which a fork takes. Raises OSError,
         NotRun."""
@@ -4289,7 +4255,7 @@ class Engine:
                     socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
                     return HostEnd(ours)
                 ours.close()
-        raise NotRun("the fork server does not take the request")
+        raise NotRun
 
     def _start_server(self) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
@@ -4404,7 +4370,7 @@ class Exchange:
         # The longest that the ending of a command takes.
         self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
         # The thread of the call, until a monitor thread has begun.
-        self._caller: int | None = threading.get_ident()
+        self.caller: int | None = threading.get_ident()
 
     def _count_stops(self) -> int:
         return sum(token.count for token in self._tokens)
@@ -4453,7 +4419,7 @@ class Exchange:
                 return failed(*problem.args)
             except LineLost as problem:
                 line = self._line
-                why = str(problem)
+                why = str(problem) or "none answered"
                 # ECONNRESET may also mean that the supervisor had read the request, but not the
                 # stop that followed: then the command may have run.
                 if not isinstance(problem, NotRun) or (line and line.stops_sent):
@@ -4548,22 +4514,11 @@ class Exchange:
             self._let_go()
             return None
 
-    def start_monitor(self, receive: Callable[[], None]) -> bool:
-        """Starts the thread that receives the end: a daemon thread, for which no program waits at
-        its exit. False if none can be started."""
-        self._caller = None
-        try:
-            threading.Thread(target=receive, daemon=True).start()
-            return True
-        except RuntimeError:  # the job goes on all the same
-            self.state = "left"
-            return False
-
     def _give_up(self, line: HostEnd) -> Outcome:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
         the command. Raises NotRun for a supervisor that has never answered."""
         if not line.supervisor_pid:
-            raise NotRun("no supervisor answered")
+            raise NotRun
         self._let_go()
         note = NOTE_HANGS.format(pid=line.supervisor_pid)
         if self._plan.background:
@@ -4577,7 +4532,7 @@ class Exchange:
         if self.state == "left":
             self.receive_end()
         for _ in _looks(self._gives_up_s + HOST_SLACK_S):
-            is_here = self._caller == threading.get_ident()
+            is_here = self.caller == threading.get_ident()
             if is_here or self not in self._closing._exchanges:
                 return
 
@@ -4662,9 +4617,7 @@ class Job(Live):
     ) -> None:
         self.output_file = output_file
         self._grace_s = grace_s
-        if known is None:
-            with suppress(FileNotFoundError):
-                known, _ = read_record(output_file)
+        known = known or read_record(output_file)[0]
         if known is None:
             raise FileNotFoundError(errno.ENOENT, "not the output file of a job", output_file)
         self._outcome = known
@@ -4719,13 +4672,9 @@ class Job(Live):
         left, until the job has ended: then the supervisor may have another command."""
         known = self._outcome
         is_free = None
-        try:
+        with suppress(OSError):  # gone, or no descriptor left
             found, is_free = read_record(self.output_file)
             known = found or known
-        except FileNotFoundError:
-            pass
-        except OSError:  # no descriptor left
-            return known, known.status == "running"
         if is_free is None:
             return known, known.status == "running" and self._supervisor_lives()
         return known, not is_free
@@ -4975,7 +4924,7 @@ class JobTable:
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._starting: list[Exchange] = []  # background commands that are not jobs yet
+        self.starting: list[Exchange] = []  # background commands that are not jobs yet
         # By number: those that this tool has started, or was asked about.
         self._known: dict[int | None, Job] = {}
         self._untold: dict[int, Job] = {}  # by number
@@ -4992,19 +4941,15 @@ class JobTable:
     def take_place(self, exchange: Exchange) -> Outcome | None:
         """Takes a place for a job that is to start; the answer where there is no room. First
         come, first served."""
-        self._starting.append(exchange)
+        self.starting.append(exchange)
         live = self.live()
-        count = len(live) + self._starting.index(exchange)
+        count = len(live) + self.starting.index(exchange)
         most = self._terms.max_jobs
         if count < most:
             return None
-        self.give_back_place(exchange)
+        self.starting.remove(exchange)
         jobs = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
         return reject("too_many_jobs", TOO_MANY_JOBS.format(count=count, most=most, named=jobs))
-
-    def give_back_place(self, exchange: Exchange) -> None:
-        """The job has started, or will not."""
-        self._starting.remove(exchange)
 
     def add(self, outcome: Outcome) -> Job | None:
         """Takes in the job of an answer, if it is about one."""
@@ -5018,18 +4963,22 @@ class JobTable:
         return job
 
     def start_monitor(self, job: Job, exchange: Exchange) -> None:
-        """Starts the monitor thread of a job, whose end is to be told."""
-        self._untold[job.pid] = job
-        job._monitor_pid = os.getpid()
+        """Starts the monitor thread of a job, whose end is to be told: a daemon thread, for which
+        no program waits at its exit."""
         monitor = partial(job._monitor, exchange, self._terms.on_job_end, self._recent)
-        if not exchange.start_monitor(monitor):
+        exchange.caller = None
+        job._monitor_pid = os.getpid()
+        try:
+            threading.Thread(target=monitor, daemon=True).start()
+        except RuntimeError:  # the job goes on all the same
             job._monitor_pid = 0
+            exchange.state = "left"
+        self._untold[job.pid] = job
 
     def drop(self, job: Job | None) -> None:
         """Forgets the job, if there is one, of a command whose answer nobody gets."""
         if job is not None:
             self._known.pop(job.pid, None)
-            self._untold.pop(job.pid, None)
 
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first."""
@@ -5065,7 +5014,7 @@ class JobTable:
         notes = []
         for job in list(self._untold.values()):
             if job._note:
-                is_taken = self._untold.pop(job.pid, None) is not None
+                is_taken = self._untold.pop(job.pid, None)  # of two answers at a time by one
                 if is_taken and job is not told:
                     notes.append(job._note)
         return notes
@@ -5096,7 +5045,7 @@ class Session:
             outcome = reject("closed", "this tool is closed")
         elif isinstance(request, Restart):  # REQ-BASH-028.8
             self._carry.restart()
-            told = Fitted(RESTARTED, len(RESTARTED), False)
+            told = NO_STREAM._replace(text=RESTARTED)
             outcome = Outcome("exited", exit_code=0, stdout=told)
         else:
             return self._run(request, cancel, on_live)
@@ -5182,7 +5131,7 @@ class Session:
                 exchange.abandon()
                 self.jobs.drop(job)
             if plan.background:
-                self.jobs.give_back_place(exchange)
+                self.jobs.starting.remove(exchange)
 
 
 class BashTool(Live):

@@ -5709,7 +5709,7 @@ def test_req_bash_028_14_a_state_that_starts_no_shell_is_dropped(before, backgro
 UNSAVED = ["trap : EXIT", "exec true", "kill -9 $$", "kill $$; sleep 9", "sleep 60"]
 
 
-@clause("028.15", saboteur=("Carry.take_over", "* self._was_kept", ""))
+@clause("028.15", saboteur=("Carry.take_over", "* was_kept", ""))
 @few(st.lists(any_of(*UNSAVED, "true", "false"), min_size=2, max_size=6))
 @example(["sleep 60", "exec true", "true", "kill -9 $$"])
 def test_req_bash_028_15_says_what_was_not_kept(ends):
