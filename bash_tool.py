@@ -3150,7 +3150,8 @@ class Profile:
                     "%s is not used where the truncation is %r, which uses %s"
                     % (name, self.truncation.name, ", ".join(used))
                 )
-        right = self.on_timeout is OnTimeout.KILL or tells_jobs and self.saves
+        may_be = OnTimeout if tells_jobs and self.saves else (OnTimeout.KILL,)
+        right = self.on_timeout in tuple(may_be)
         wanted = "OnTimeout.KILL, or KEEP where the format tells of jobs and `saves` is True"
         require(right, "on_timeout", wanted, self.on_timeout)
         right = "/" not in (self.file_prefix or "/")
@@ -3458,7 +3459,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     if unknown:
         return refuse("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
     given = interpret(arguments, known)
-    background = given.get("run_in_background")
+    background = given.get("run_in_background") is True
     mode = "background" if background else given.get("mode", "default")
     if mode == "background":
         given.pop("timeout", None)
