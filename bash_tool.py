@@ -4618,7 +4618,9 @@ class Job(Live):
     ) -> None:
         self.output_file = output_file
         self._grace_s = grace_s
-        known = known or read_record(output_file)[0]
+        if known is None:
+            with suppress(FileNotFoundError):
+                known, _ = read_record(output_file)
         if known is None:
             raise FileNotFoundError(errno.ENOENT, "not the output file of a job", output_file)
         self._outcome = known
