@@ -1260,9 +1260,11 @@ def test_req_bash_004_11_what_the_host_names_in_full_wins():
 
 
 PLAIN_ENDINGS = (
-    "FILE PATH DIR DIRECTORY SOCK NAME URL URI ENDPOINT ISSUER PROVIDER PREFIX ARN REGION EXPIRES EXPIRY TTL"
+    "FILE PATH DIR DIRECTORY SOCK SOCKET NAME URL URI ENDPOINT HOST HOSTNAME DOMAIN SERVER PORT ADDR ADDRESS REALM NAMESPACE "
+    "REGION ARN PREFIX ISSUER AUDIENCE PROVIDER OWNER USER USERNAME ALIAS EXPIRES EXPIRY EXPIRATION TTL LIFETIME DURATION "
+    "TIMEOUT"
 )
-PLAIN_ENDINGS = PLAIN_ENDINGS.split()
+PLAIN_ENDINGS, OF_TWO_WORDS = PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE"]
 BY_WORD = "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
 BY_ENDING = "PASSWORD SSHPASS BINDPW DB_PWD PASSPHRASE SECRET TOKEN GH_TOKENS APIKEY SECRETKEY CREDENTIALS".split()
 PLACES = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Users/Me/Keys /k https://login.example.org/realms/main
@@ -1286,12 +1288,12 @@ KEYS = {  # the alphabet of known keys, their length, what they begin and end wi
 def test_req_bash_004_12_where_who_and_how_long_pass():
     words, places = any_of(*BY_WORD, *BY_ENDING), any_of(*PLACES, *NO_PLACES)
 
-    @given(words, any_of(*PLAIN_ENDINGS, "EXPIRES_IN", "IN", "ID", "X"), places | st.just("plain"))
+    @given(words, any_of(*PLAIN_ENDINGS, *OF_TWO_WORDS, "IN", "AGE", "ID", "X"), places | st.just("plain"))
     def by_the_name_or_the_value(word, last, value):
         def passes(name):
             return not bash_tool.looks_secret(name, value)
 
-        by_name = last in [*PLAIN_ENDINGS, "EXPIRES_IN"] or (word, last) == ("KEY", "ID")
+        by_name = last in [*PLAIN_ENDINGS, *OF_TWO_WORDS] or (word, last) == ("KEY", "ID")
         is_place = word in BY_WORD and value in PLACES
         ways = ["MY_%s_%s" % (word, last), "%s_%s" % (word.lower(), last.lower())]
         ways.append("my%s%s" % (word.title(), last.title().replace("_", "")))

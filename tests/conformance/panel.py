@@ -152,7 +152,7 @@ SERVERS = [
     ("004.11", "scrub_env", "(name in keep or", "(name in kept or"),  # a glob wins too
     # forced colours go all the same
     ("004.11", "scrub_env", "name in keep or passes", "passes or name in keep and name in NON_INTERACTIVE"),
-    ("004.12", "SECRET_RULES", "|EXPIRES_IN)", ")"),
+    ("004.12", "SECRET_RULES", "|EXPIRES_IN|", "|"),
     ("004.12", "SECRET_RULES", "(?!.*(?:SECRET|TOKEN))", ""),
     ("004.12", "SECRET_RULES", "(?=[^/]{16})", "(?=[^/]{99})"),
     ("004.12", "ENV_GROUPS", "|SESSION_TOKEN", ""),
