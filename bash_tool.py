@@ -1492,12 +1492,13 @@ _INT, _TERM = 1 << signal.SIGINT - 1, 1 << signal.SIGTERM - 1
 SHELLS = frozenset("sh bash rbash dash ash zsh ksh mksh fish csh tcsh busybox".split())
 # At the end of their input they print what they hold, and act on nothing.
 FILTERS = frozenset(
-    "head tail grep sort uniq wc tee cat sed awk gawk mawk cut tr jq column nl tac fold fmt rev "
-    "paste md5sum sha1sum sha256sum".split()
+    "head tail less more grep rg sort uniq comm join shuf wc tee cat sed awk gawk mawk cut tr jq "
+    "column nl tac fold fmt pr rev paste expand unexpand iconv od xxd hexdump base64 cksum md5sum "
+    "b2sum sha1sum sha224sum sha256sum sha384sum sha512sum".split()
 )
-# What may get INT while it reads a pipe. Others take the end of it, which a stop brings about, for
-# the end of a whole input, or go on with its next line: `xargs rm`, `node -i`, bc, sftp.
-PIPE_READERS = frozenset("python pypy psql".split())
+# What may get INT while it reads a pipe or a file. Others take the end of a pipe, which a stop
+# brings about, for the end of a whole input, or go on with the next line: `xargs rm`, `node -i`.
+READERS = {"pipe": {"python", "pypy", "psql"}, "file": {"python", "pypy"}}
 # In place of a signal:
 _SPARED = -1  # the end of its input is all that a filter gets
 _CLEANUP = -2  # what a trap or a handler of TERM starts may do its work
@@ -1538,15 +1539,17 @@ def look_at(pid: int) -> Process:
 def ends_at_interrupt(process: Process) -> bool:
     """True for a process that may get INT in place of TERM."""
     # Python handles INT by itself; a program in it that handles TERM wants TERM.
-    is_python = process.program in ("python", "pypy")
+    is_python = process.program in READERS["file"]
     unfit = process.ignored | process.caught if is_python else process.ignored
     if not process.caught & _INT or unfit & _TERM or process.program in SHELLS:
         return False
-    # `python3 -i` goes on with the next line.
-    reads_lines = any(word.startswith(b"-") and word.endswith(b"i") for word in process.words)
-    return not process.reads or (
-        process.reads == "pipe" and process.program in PIPE_READERS and not reads_lines
+    # `python3 -i` and a debugger go on with the next line.
+    reads_lines = any(
+        word.endswith((b"ipython", b"pdb")) or word.startswith(b"-") and word.endswith(b"i")
+        for word in process.words
     )
+    may_read = process.program in READERS.get(process.reads, ()) and not reads_lines
+    return not process.reads or may_read
 
 
 class Steps:
@@ -1607,7 +1610,9 @@ class Steps:
         if above and not (parent.caught | parent.ignored) & _TERM:
             return signal.SIGINT  # the parent ends at once
         # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
-        is_patient = passed_s < min(PATIENT_S, self._grace_s / 10) and not process.reads
+        is_patient = (
+            passed_s < min(PATIENT_S, self._grace_s / 10) and "pipe" not in process.reads
+        )
         return 0 if is_patient else signal.SIGTERM
 
 

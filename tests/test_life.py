@@ -418,7 +418,14 @@ STOPS = {
     "a Python that catches TERM": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(caught=BOTH), "TERM")})],
     "a child of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON, words=(b"other",)), "INT")})],
     "a fork of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), "TERM")})],
-    "a file as input": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="file"), "TERM")})],
+    "a file as input": [(0, {2: (PYTHON._replace(reads="file"), "INT"), 3: (NODE._replace(reads="file"), "TERM")})],
+    "python3 -i < file": [(0, {2: (PYTHON, "INT"), 3: (INTERACTIVE._replace(reads="file"), "TERM")})],
+    "python3 -m pdb < file": [
+        (0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="file", words=(b"python3", b"-m", b"pdb")), "TERM")})
+    ],
+    "a reader of a file below a shell with a trap": [
+        (0, {2: TRAPPED, 3: (below(2, PYTHON, reads="file"), "waits"), 4: (below(1, PYTHON), "INT")})
+    ],
     "python - <<E": [(0, {2: (PYTHON._replace(reads="pipe"), "INT")})],
     "… | python3 -i": [(0, {2: (PYTHON, "INT"), 3: (INTERACTIVE, "TERM")})],
     "another reader of a pipe": [(0, {2: (PYTHON, "INT"), 3: (NODE._replace(reads="pipe"), "TERM")})],
@@ -455,10 +462,10 @@ WRONG_STEPS = [
     ("ends_at_interrupt", "or process.program in SHELLS", ""),
     ("ends_at_interrupt", "process.ignored | process.caught if is_python else process.ignored", "process.ignored"),
     *(("ends_at_interrupt", "or unfit & _TERM", ""), ("ends_at_interrupt", "not process.caught & _INT or", "")),
-    ("ends_at_interrupt", "return not process.reads or", "return process.reads != 'pipe' or"),
+    ("ends_at_interrupt", "return not process.reads or", "return process.reads != 'file' or"),
     *(
         ("ends_at_interrupt", "and not reads_lines", ""),
-        ("ends_at_interrupt", "and process.program in PIPE_READERS", ""),
+        ("ends_at_interrupt", "process.program in READERS.get(process.reads, ())", "True"),
     ),
     *(("Steps.choose", 'reads == "live pipe"', 'reads == "pipe"'), ("Steps.choose", "and pid not in parents", "")),
     *(("Steps.choose", "and not is_new", ""), ("Steps.choose", "if not before and process.reads", "if process.reads")),
@@ -472,7 +479,7 @@ WRONG_STEPS = [
     ("Steps._choose_one", "process.words == parent.words", "False"),
     ("Steps._choose_one", "and not (parent.caught | parent.ignored) & _TERM", ""),
     ("Steps._choose_one", "return 0 if is_patient else signal.SIGTERM", "return 0"),
-    ("Steps._choose_one", "and not process.reads", ""),
+    ("Steps._choose_one", "and \"pipe\" not in process.reads", ""),
 ]
 
 

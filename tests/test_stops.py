@@ -84,6 +84,9 @@ CASES = {
     "half a file": "(printf x; touch ready; sleep 600) | python3 -c 'import sys; d = sys.stdin.read(); open(\"later\", \"w\")'",
     "python -i < file": IN_TWO_LINES + " > s; python3 -i < s",
     "| python -i": IN_TWO_LINES + " | python3 -i",
+    "python < file": ("python3 ends.py < s.sh; touch later", "asked"),
+    "script < file": ("python3 < ends.py; touch later", "asked"),
+    "| od": ("(echo a; sleep 0.5; touch ready; sleep 600) | od -c", "a  \\n"),
     "python - <<E": ("python3 - <<'E'%sE\ntouch later" % ENDS, "asked"),
     "trap EXIT": ("trap 'sleep 0.5; echo cleaned' EXIT; %s; touch later" % E, "cleaned"),
     "script with a trap": (
