@@ -1499,6 +1499,8 @@ FILTERS = frozenset(
 # What may get INT while it reads a pipe or a file. Others take the end of a pipe, which a stop
 # brings about, for the end of a whole input, or go on with the next line: `xargs rm`, `node -i`.
 READERS = {"pipe": {"python", "pypy", "psql"}, "file": {"python", "pypy"}}
+# After an INT psql goes on with the next of two statements, sqlite3 with what follows the first.
+STATEMENTS = {"psql": (b"-c", b"--command"), "sqlite3": (b"-cmd", b"-init")}
 # They end with their command; by a signal timeout would end the filters of its group too.
 WRAPPERS = frozenset(("timeout", "strace"))
 # One file, many programs: Alpine, some builds of coreutils.
@@ -1556,6 +1558,9 @@ def ends_at_interrupt(process: Process) -> bool:
     is_python = process.program in READERS["file"]
     unfit = process.ignored | process.caught if is_python else process.ignored
     if not process.caught & _INT or unfit & _TERM or process.program in SHELLS:
+        return False
+    statements = STATEMENTS.get(process.program, ())
+    if sum(word.startswith(statements) for word in process.words) > (process.program == "psql"):
         return False
     # `python3 -i` and a debugger go on with the next line.
     reads_lines = any(

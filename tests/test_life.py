@@ -401,6 +401,7 @@ BASH, TRAPPING = process(program="bash", caught=ON_INT), process(program="bash",
 PYTHON = process(program="python", caught=ON_INT)
 NODE = process(program="node", caught=BOTH)
 TAIL = process(program="tail", reads="live pipe")
+PSQL, SQLITE = process(program="psql", caught=ON_INT), process(program="sqlite3", caught=ON_INT)
 TIMEOUT = process(program="timeout", caught=BOTH)
 
 
@@ -430,6 +431,11 @@ STOPS = {
         (0.1, {3: (below(1, TIMEOUT), "spared"), 4: (below(3, PYTHON), "INT")}),
     ],
     "timeout without a child": [(0, {2: (PYTHON, "INT"), 3: (TIMEOUT, "INT")})],
+    "psql with one statement": [(0, {2: (PSQL._replace(words=(b"psql", b"-c", b"a")), "INT")})],
+    "psql with two": [(0, {2: (PYTHON, "INT"), 3: (PSQL._replace(words=(b"psql", b"-c", b"a", b"-cb")), "TERM")})],
+    "sqlite3 -cmd": [
+        (0, {2: (SQLITE, "INT"), 3: (SQLITE._replace(words=(b"sqlite3", b"-cmd", b"a", b"f", b"b")), "TERM")})
+    ],
     "an option that ends in i": [(0, {2: (PYTHON._replace(reads="pipe", words=(b"python3", b"x", b"--cli")), "INT")})],
     "a reader of a file below a shell with a trap": [
         (0, {2: TRAPPED, 3: (below(2, PYTHON, reads="file"), "waits"), 4: (below(1, PYTHON), "INT")})
@@ -483,6 +489,8 @@ WRONG_STEPS = [
     ("Steps.choose", "and passed_s < self._grace_s / 3", ""),
     ("Steps.choose", "not in (0, before.get(pid))", "not in (0,)"),
     ("Steps.choose", "and self.asked_by == {signal.SIGTERM}", "and False"),
+    ("ends_at_interrupt", "process.words) > (process.program == \"psql\")", "process.words) > 0"),
+    ("ends_at_interrupt", "STATEMENTS.get(process.program, ())", "()"),
     ("Steps.choose", "is_wrapper or", ""),
     ("Steps._choose_one", "while parent and parent.program in WRAPPERS:", "while False:"),
     ("ends_at_interrupt", 'and not word.startswith(b"--")', ""),
