@@ -3658,13 +3658,15 @@ _UNAUTHENTICATED = r"""(?xai)
     |\b40[13]\b[^\n]{0,40}\bForbidden|(?-i:(?<!file\.)\bAccessDenied|\bNOAUTH\b)
     |\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth[a-z]*|api
     |bearer|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b
-    |\bUnable\ to\ locate\ credentials|\bnot\ logged\ in
+    |\bUnable\ to\ locate\ credentials|\bnot\ logged\ in|\bno\ (?:API\ key|password\ supplied)
+    |\b(?:E401|ENEEDAUTH|authentication_?error)\b|\berror:\ 40[13]\b|\bauth\ login\b
+    |\bresource\ is\ denied
     """
 # Colours that are forced where no terminal is, by any program's variable.
 _FORCED_COLOUR = r"""(?xi)
     (?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?
-    (?:(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)
-    |(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))
+    (?:(?:FORCE_(?:COLOU?RS?|TTY|TERMINAL)|CLICOLOR_FORCE|TTY_COMPATIBLE)(?:_[^=]*)?=(?s:.*)
+    |(?:COLOU?R(?:S|ED|IZE)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))
     """
 # A helper that answers git by itself, and opens no dialog.
 _OWN_ASKPASS = (

@@ -222,7 +222,7 @@ SERVERS = [
     ("014.8", "scrub_env", "- kept -", "- kept - set(NON_INTERACTIVE) -"),
     ("014.9", "_FORCED_COLOUR", "(?:_[^=]*)?=", "="),
     ("014.9", "_FORCED_COLOUR", "|true", ""),
-    ("014.9", "_FORCED_COLOUR", "FORCE_COLOU?RS?|CLICOLOR_FORCE", "FORCE_COLOU?RS?|CLICOLOR"),
+    ("014.9", "_FORCED_COLOUR", "|CLICOLOR_FORCE|", "|CLICOLOR|"),
     ("014.10", "_UNAUTHENTICATED", "|\\bnot\\ logged\\ in", "|\\bdenied"),
     ("014.10", "withheld_notes", "re.search(_UNAUTHENTICATED, ", "re.search(_UNAUTHENTICATED, outcome.command + "),
     ("014.10", "withheld_notes", "if outcome.exit_code else", "if True else"),
