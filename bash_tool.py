@@ -1489,17 +1489,24 @@ def leftover_notes(command: Command) -> list[str]:
 _INT, _TERM = 1 << signal.SIGINT - 1, 1 << signal.SIGTERM - 1
 # Known by their file: /proc/PID/comm of a script that is run by its first line has the name of the
 # script. Bash goes on with the next line when its child does not die of an INT.
-SHELLS = frozenset("sh bash rbash dash ash zsh ksh mksh fish csh tcsh busybox".split())
-# At the end of their input they print what they hold, and act on nothing.
+SHELLS = frozenset("sh bash rbash dash ash zsh ksh mksh fish csh tcsh busybox toybox".split())
+# At the end of their input they print what they hold, and act on nothing (see acts_at_end).
 FILTERS = frozenset(
-    "head tail grep sort uniq wc tee cat sed awk gawk mawk cut tr jq column nl tac fold fmt rev "
-    "paste md5sum sha1sum sha256sum".split()
+    "head tail less more grep rg sort uniq comm join wc tee cat sed awk gawk mawk cut tr jq column "
+    "nl tac fold fmt pr rev paste od xxd hexdump base64 cksum md5sum b2sum sha1sum sha256sum "
+    "sha512sum".split()
 )
-# What may get INT while it reads a pipe. Others take the end of it, which a stop brings about, for
-# the end of a whole input, or go on with its next line: `xargs rm`, `node -i`, bc, sftp.
-PIPE_READERS = frozenset("python pypy psql".split())
+# What may get INT while it reads a pipe or a file. Others take the end of a pipe, which a stop
+# brings about, for the end of a whole input, or go on with the next line: `xargs rm`, `node -i`.
+READERS = {"pipe": {"python", "pypy", "psql"}, "file": {"python", "pypy"}}
+# After an INT psql goes on with the next of two statements, sqlite3 with what follows the first.
+STATEMENTS = {"psql": (b"-c", b"--command"), "sqlite3": (b"-cmd", b"-init")}
+# They end with their command; by a signal timeout would end the filters of its group too.
+WRAPPERS = frozenset(("timeout", "strace"))
+# One file, many programs: Alpine, some builds of coreutils.
+MULTI_CALL = frozenset(("busybox", "toybox", "coreutils"))
 # In place of a signal:
-_SPARED = -1  # the end of its input is all that a filter gets
+_SPARED = -1  # the end of its input is all that a filter gets, that of its command a wrapper
 _CLEANUP = -2  # what a trap or a handler of TERM starts may do its work
 
 
@@ -1507,7 +1514,7 @@ class Process(NamedTuple):
     """What a stop looks at in one process. What cannot be read is empty: it gets TERM."""
 
     parent: int
-    program: str = ""  # the name of its file, without a version
+    program: str = ""  # the name of its file, without a version; of a filter its own
     words: Sequence[bytes] = ()  # its arguments
     caught: int = 0  # signals that it handles and does not block
     ignored: int = 0
@@ -1519,34 +1526,50 @@ def look_at(pid: int) -> Process:
     fields = _stat(pid) or [b"0"] * 32
     parent, blocked, ignored, caught = (int(fields[n]) for n in (1, 29, 30, 31))
     name, reads, folder = "", "", "%s/%d/" % (PROC, pid)
+    words = _of_process(pid, "cmdline").split(b"\0")
     with suppress(OSError):  # another user's, or gone
         name = os.path.basename(os.readlink(folder + "exe"))
         name = name.partition(" ")[0].partition("-")[0].rstrip("0123456789.")  # python3.11
+        called = os.path.basename(os.fsdecode(words[0]))
+        if name in MULTI_CALL and called in FILTERS | WRAPPERS:
+            name = called
         mode = os.stat(folder + "fd/0").st_mode
         reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
-        if reads == "pipe" and name in FILTERS:
+        if reads == "pipe" and name in FILTERS and not acts_at_end(name, words):
             # Bash 5.1 and later gives a small here-document as a pipe without a writer.
             fd = os.open(folder + "fd/0", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             poller = select.poll()
             poller.register(fd, 0)
             reads = "pipe" if poller.poll(0) else "live pipe"  # POLLHUP is told unasked
             os.close(fd)
-    words = _of_process(pid, "cmdline").split(b"\0")
     return Process(parent, name, words, caught & ~blocked, ignored, reads)
+
+
+def acts_at_end(filter: str, words: Iterable[bytes]) -> bool:
+    """True for a filter that acts when its input ends: `sort -o FILE` replaces the file, and awk
+    may run a program."""
+    output = (b"-o", b"--o") if filter == "sort" else ()
+    return any(word.startswith(output) or b"system(" in word for word in words)
 
 
 def ends_at_interrupt(process: Process) -> bool:
     """True for a process that may get INT in place of TERM."""
     # Python handles INT by itself; a program in it that handles TERM wants TERM.
-    is_python = process.program in ("python", "pypy")
+    is_python = process.program in READERS["file"]
     unfit = process.ignored | process.caught if is_python else process.ignored
     if not process.caught & _INT or unfit & _TERM or process.program in SHELLS:
         return False
-    # `python3 -i` goes on with the next line.
-    reads_lines = any(word.startswith(b"-") and word.endswith(b"i") for word in process.words)
-    return not process.reads or (
-        process.reads == "pipe" and process.program in PIPE_READERS and not reads_lines
+    statements = STATEMENTS.get(process.program, ())
+    if sum(word.startswith(statements) for word in process.words) > (process.program == "psql"):
+        return False
+    # `python3 -i` and a debugger go on with the next line.
+    reads_lines = any(
+        word.endswith((b"ipython", b"pdb"))
+        or (word.startswith(b"-") and word.endswith(b"i") and not word.startswith(b"--"))
+        for word in process.words
     )
+    may_read = process.program in READERS.get(process.reads, ()) and not reads_lines
+    return not process.reads or may_read
 
 
 class Steps:
@@ -1565,15 +1588,17 @@ class Steps:
         """The signals of one pass, in the order in which they are to be sent. `living`: parents
         before their children, and of siblings the later ones first: a pipe's reader is asked before
         its writer ends, and so before it reads the end of half an input. `looked`: what is seen of
-        those that are new, or wait. Where all get TERM at once no signals are chosen: TERM then
-        goes to the group, which no fork at the same time escapes."""
+        those that are new, or got no signal. Where all get TERM at once no signals are chosen: TERM
+        then goes to the group, which no fork at the same time escapes."""
         before, chosen, passed_s = dict(self.sent), {}, now - self._begun_s
         parents = {process.parent for process in looked.values()}
         self._processes.update(looked)
         for pid in living:
             process = self._processes[pid]
             is_new = before and pid not in before
-            if not before and process.reads == "live pipe" and pid not in parents:
+            is_wrapper = pid in parents and process.program in WRAPPERS
+            spares = is_wrapper or process.reads == "live pipe" and pid not in parents
+            if not before and spares:
                 self.sent[pid] = _SPARED
             elif is_new and self._is_cleanup(process):
                 self.sent[pid] = _CLEANUP
@@ -1598,7 +1623,10 @@ class Steps:
 
     def _choose_one(self, process: Process, passed_s: float) -> int:
         """INT, TERM, or 0: it waits."""
-        parent, above = self._processes.get(process.parent), self.sent.get(process.parent)
+        parent = self._processes.get(process.parent)
+        while parent and parent.program in WRAPPERS:
+            process, parent = parent, self._processes.get(parent.parent)
+        above = self.sent.get(process.parent)
         if parent is None:
             return signal.SIGINT
         if above == signal.SIGINT:
@@ -1607,7 +1635,9 @@ class Steps:
         if above and not (parent.caught | parent.ignored) & _TERM:
             return signal.SIGINT  # the parent ends at once
         # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
-        is_patient = passed_s < min(PATIENT_S, self._grace_s / 10) and not process.reads
+        is_patient = (
+            passed_s < min(PATIENT_S, self._grace_s / 10) and "pipe" not in process.reads
+        )
         return 0 if is_patient else signal.SIGTERM
 
 
@@ -1893,7 +1923,7 @@ class Command:
 
     def _ask(self, living: Iterable[int], now: float) -> None:
         steps = self.life.steps
-        looked = {pid: look_at(pid) for pid in living if not steps.sent.get(pid)}
+        looked = {pid: look_at(pid) for pid in living if steps.sent.get(pid, 0) <= 0}
         for pid, number in steps.choose(living, looked, now).items():
             _signal(pid, number)
             _signal(pid, signal.SIGCONT)
@@ -3574,8 +3604,10 @@ SECRET_RULES = (
     (
         "words",
         r"""(?x)
-        _(?:FILE|PATH|DIR|DIRECTORY|SOCK|NAME|URL|URI|ENDPOINT|ISSUER|PROVIDER|PREFIX|ARN|REGION
-        |EXPIRES|EXPIRY|TTL|EXPIRES_IN)_\Z|\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z
+        _(?:FILE|PATH|DIR|DIRECTORY|SOCK|SOCKET|NAME|URL|URI|ENDPOINT|HOST|HOSTNAME|DOMAIN|SERVER
+        |PORT|ADDR|ADDRESS|REALM|NAMESPACE|REGION|ARN|PREFIX|ISSUER|AUDIENCE|PROVIDER|OWNER|USER
+        |USERNAME|ALIAS|EXPIRES|EXPIRES_IN|EXPIRES_AT|EXPIRY|EXPIRATION|TTL|LIFETIME|DURATION
+        |MAX_AGE|TIMEOUT)_\Z|\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z
         """,
         False,
     ),
@@ -3626,13 +3658,15 @@ _UNAUTHENTICATED = r"""(?xai)
     |\b40[13]\b[^\n]{0,40}\bForbidden|(?-i:(?<!file\.)\bAccessDenied|\bNOAUTH\b)
     |\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth[a-z]*|api
     |bearer|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b
-    |\bUnable\ to\ locate\ credentials|\bnot\ logged\ in
+    |\bUnable\ to\ locate\ credentials|\bnot\ logged\ in|\bno\ (?:API\ key|password\ supplied)
+    |\b(?:E401|ENEEDAUTH|authentication_?error)\b|\berror:\ 40[13]\b|\bauth\ login\b
+    |\bresource\ is\ denied
     """
 # Colours that are forced where no terminal is, by any program's variable.
 _FORCED_COLOUR = r"""(?xi)
     (?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?
-    (?:(?:FORCE_COLOU?RS?|CLICOLOR_FORCE)(?:_[^=]*)?=(?s:.*)
-    |(?:COLOU?R(?:S|ED)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))
+    (?:(?:FORCE_(?:COLOU?RS?|TTY|TERMINAL)|CLICOLOR_FORCE|TTY_COMPATIBLE)(?:_[^=]*)?=(?s:.*)
+    |(?:COLOU?R(?:S|ED|IZE)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))
     """
 # A helper that answers git by itself, and opens no dialog.
 _OWN_ASKPASS = (

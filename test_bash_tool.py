@@ -1045,7 +1045,8 @@ def test_req_bash_004_2_withholds_by_name(environ):
 
 FORCED_COLOURS = """FORCE_COLOR=0 CLICOLOR_FORCE=1 MYPY_FORCE_COLOR=1 ANSIBLE_FORCE_COLOR=true PY_COLORS=1
     CARGO_TERM_COLOR=always NPM_CONFIG_COLOR=always npm_config_color=true PYTHON_COLORS=1 GTEST_COLOR=yes RUST_LOG_STYLE=always
-    CLANG_FORCE_COLOR_DIAGNOSTICS=ON COMPOSE_ANSI=always FORCE_COLOUR= force_color=1"""
+    CLANG_FORCE_COLOR_DIAGNOSTICS=ON COMPOSE_ANSI=always FORCE_COLOUR= force_color=1
+    RICH_FORCE_TERMINAL=1 FORCE_TTY=1 TTY_COMPATIBLE=1 LOGURU_COLORIZE=YES"""
 FORCED_COLOURS = dict(pair.split("=", 1) for pair in FORCED_COLOURS.split())
 GIT_PAIRS = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
 GIT_PAIRS.update(GIT_CONFIG_KEY_11="user.name", GIT_CONFIG_VALUE_11="A B")
@@ -1260,9 +1261,11 @@ def test_req_bash_004_11_what_the_host_names_in_full_wins():
 
 
 PLAIN_ENDINGS = (
-    "FILE PATH DIR DIRECTORY SOCK NAME URL URI ENDPOINT ISSUER PROVIDER PREFIX ARN REGION EXPIRES EXPIRY TTL"
+    "FILE PATH DIR DIRECTORY SOCK SOCKET NAME URL URI ENDPOINT HOST HOSTNAME DOMAIN SERVER PORT ADDR ADDRESS REALM NAMESPACE "
+    "REGION ARN PREFIX ISSUER AUDIENCE PROVIDER OWNER USER USERNAME ALIAS EXPIRES EXPIRY EXPIRATION TTL LIFETIME DURATION "
+    "TIMEOUT"
 )
-PLAIN_ENDINGS = PLAIN_ENDINGS.split()
+PLAIN_ENDINGS, OF_TWO_WORDS = PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE"]
 BY_WORD = "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
 BY_ENDING = "PASSWORD SSHPASS BINDPW DB_PWD PASSPHRASE SECRET TOKEN GH_TOKENS APIKEY SECRETKEY CREDENTIALS".split()
 PLACES = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Users/Me/Keys /k https://login.example.org/realms/main
@@ -1286,12 +1289,12 @@ KEYS = {  # the alphabet of known keys, their length, what they begin and end wi
 def test_req_bash_004_12_where_who_and_how_long_pass():
     words, places = any_of(*BY_WORD, *BY_ENDING), any_of(*PLACES, *NO_PLACES)
 
-    @given(words, any_of(*PLAIN_ENDINGS, "EXPIRES_IN", "IN", "ID", "X"), places | st.just("plain"))
+    @given(words, any_of(*PLAIN_ENDINGS, *OF_TWO_WORDS, "IN", "AGE", "ID", "X"), places | st.just("plain"))
     def by_the_name_or_the_value(word, last, value):
         def passes(name):
             return not bash_tool.looks_secret(name, value)
 
-        by_name = last in [*PLAIN_ENDINGS, "EXPIRES_IN"] or (word, last) == ("KEY", "ID")
+        by_name = last in [*PLAIN_ENDINGS, *OF_TWO_WORDS] or (word, last) == ("KEY", "ID")
         is_place = word in BY_WORD and value in PLACES
         ways = ["MY_%s_%s" % (word, last), "%s_%s" % (word.lower(), last.lower())]
         ways.append("my%s%s" % (word.title(), last.title().replace("_", "")))
@@ -2851,10 +2854,12 @@ AUTHENTICATION = """fatal: Authentication failed for 'https://x/' | fatal: could
  | unauthorized: authentication required | HTTP/1.1 403 Forbidden | 403 Client Error: Forbidden for url | HTTP 401 Unauthorized
  | An error occurred (AccessDenied) when calling | (error) NOAUTH Authentication required. | Error: Invalid API key
  | invalid_token | Missing or invalid credentials | expired access token | The token: missing API-key.
- | Unable to locate credentials. You can configure | You are not logged into any hosts | FATAL:  password authentication failed for user"""
+ | fe_sendauth: no password supplied | npm error code E401 | npm error code ENEEDAUTH | denied: access to the resource is denied
+ | curl: (22) The requested URL returned error: 401 | x.AuthenticationError: Error code: 401 | please run:  gh auth login
+ | No API key provided. | Unable to locate credentials. You can configure | You are not logged into any hosts | FATAL:  password authentication failed for user"""
 OTHER_FAILURES = """cat: x: Permission denied | access denied | 401 | status 403 | SyntaxError: Invalid or unexpected token | unexpected token '}'
  | the token is here | error: missing closing token | FAILED test_x.py::test_unauthorized_user | java.nio.file.AccessDeniedException: /x
- | --noauth | 4010 Forbidden | credentials | authenticated | logged in | author failed | no such key"""
+ | --noauth | error: 4010 | error: 404 | author login | API key | 4010 Forbidden | credentials | authenticated | logged in | author failed | no such key"""
 AUTHENTICATION = [line.strip() for line in AUTHENTICATION.split("|")]
 OTHER_FAILURES = [line.strip() for line in OTHER_FAILURES.split("|")]
 

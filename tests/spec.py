@@ -167,7 +167,7 @@ def spec_for(*levels):
         block for n, block in enumerate(blocks) if block or n == 1 or n and not re.match(r"#|> |\Z", blocks[n - 1])
     ]
     blocks[0] += (
-        "\n\nThis is its text for %s, without the reasons. The numbers that are missing belong to other levels, and so does "
+        "\n\nThis is its text for %s, without the reasons. Numbers that are missing belong to other levels, as does "
         "the example of a clause without one." % " and ".join(name for name in UPON if name in held)
     )
     return "\n".join(block if block.startswith("```") else without_references(block, known) for block in blocks), known

@@ -401,6 +401,8 @@ BASH, TRAPPING = process(program="bash", caught=ON_INT), process(program="bash",
 PYTHON = process(program="python", caught=ON_INT)
 NODE = process(program="node", caught=BOTH)
 TAIL = process(program="tail", reads="live pipe")
+PSQL, SQLITE = process(program="psql", caught=ON_INT), process(program="sqlite3", caught=ON_INT)
+TIMEOUT = process(program="timeout", caught=BOTH)
 
 
 def below(parent, one, **fields):
@@ -418,14 +420,36 @@ STOPS = {
     "a Python that catches TERM": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(caught=BOTH), "TERM")})],
     "a child of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON, words=(b"other",)), "INT")})],
     "a fork of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), "TERM")})],
-    "a file as input": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="file"), "TERM")})],
+    "a file as input": [(0, {2: (PYTHON._replace(reads="file"), "INT"), 3: (NODE._replace(reads="file"), "TERM")})],
+    "python3 -i < file": [(0, {2: (PYTHON, "INT"), 3: (INTERACTIVE._replace(reads="file"), "TERM")})],
+    "python3 -m pdb < file": [
+        (0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="file", words=(b"python3", b"-m", b"pdb")), "TERM")})
+    ],
+    "below timeout": [(0, {2: (BASH, "TERM"), 3: (below(2, TIMEOUT), "spared"), 4: (below(3, PYTHON), "INT")})],
+    "below timeout and a shell with a trap": [
+        (0, {2: TRAPPED, 3: (below(2, TIMEOUT), "spared"), 4: (below(3, PYTHON), "waits")}),
+        (0.1, {3: (below(1, TIMEOUT), "spared"), 4: (below(3, PYTHON), "INT")}),
+    ],
+    "timeout without a child": [(0, {2: (PYTHON, "INT"), 3: (TIMEOUT, "INT")})],
+    "psql with one statement": [(0, {2: (PSQL._replace(words=(b"psql", b"-c", b"a")), "INT")})],
+    "psql with two": [(0, {2: (PYTHON, "INT"), 3: (PSQL._replace(words=(b"psql", b"-c", b"a", b"-cb")), "TERM")})],
+    "sqlite3 -cmd": [
+        (0, {2: (SQLITE, "INT"), 3: (SQLITE._replace(words=(b"sqlite3", b"-cmd", b"a", b"f", b"b")), "TERM")})
+    ],
+    "an option that ends in i": [(0, {2: (PYTHON._replace(reads="pipe", words=(b"python3", b"x", b"--cli")), "INT")})],
+    "a reader of a file below a shell with a trap": [
+        (0, {2: TRAPPED, 3: (below(2, PYTHON, reads="file"), "waits"), 4: (below(1, PYTHON), "INT")})
+    ],
     "python - <<E": [(0, {2: (PYTHON._replace(reads="pipe"), "INT")})],
     "… | python3 -i": [(0, {2: (PYTHON, "INT"), 3: (INTERACTIVE, "TERM")})],
     "another reader of a pipe": [(0, {2: (PYTHON, "INT"), 3: (NODE._replace(reads="pipe"), "TERM")})],
     "a filter": [(0, {2: (PLAIN, "TERM"), 3: (TAIL, "spared")}), (0.1, {3: (TAIL, "spared")})],
     "a filter of a pipe without a writer": [(0, {2: (PYTHON, "INT"), 3: (TAIL._replace(reads="pipe"), "TERM")})],
     "a filter with a child": [(0, {2: (PYTHON, "INT"), 3: (TAIL, "TERM"), 4: (below(3, PLAIN), "TERM")})],
-    "what appears later": [(0, {2: INTERRUPTED}), (0.05, {2: INTERRUPTED, 3: (PYTHON, "TERM"), 4: (TAIL, "TERM")})],
+    "what appears later": [
+        (0, {2: INTERRUPTED}),
+        (0.05, {2: INTERRUPTED, 3: (PYTHON, "TERM"), 4: (TAIL, "TERM"), 5: (below(2, PLAIN), "TERM")}),
+    ],
     "the work of a trap, and what it starts": [
         (0, {2: TRAPPED, 3: WAITS}),
         *(
@@ -455,16 +479,21 @@ WRONG_STEPS = [
     ("ends_at_interrupt", "or process.program in SHELLS", ""),
     ("ends_at_interrupt", "process.ignored | process.caught if is_python else process.ignored", "process.ignored"),
     *(("ends_at_interrupt", "or unfit & _TERM", ""), ("ends_at_interrupt", "not process.caught & _INT or", "")),
-    ("ends_at_interrupt", "return not process.reads or", "return process.reads != 'pipe' or"),
+    ("ends_at_interrupt", "return not process.reads or", "return process.reads != 'file' or"),
     *(
         ("ends_at_interrupt", "and not reads_lines", ""),
-        ("ends_at_interrupt", "and process.program in PIPE_READERS", ""),
+        ("ends_at_interrupt", "process.program in READERS.get(process.reads, ())", "True"),
     ),
     *(("Steps.choose", 'reads == "live pipe"', 'reads == "pipe"'), ("Steps.choose", "and pid not in parents", "")),
-    *(("Steps.choose", "and not is_new", ""), ("Steps.choose", "if not before and process.reads", "if process.reads")),
+    *(("Steps.choose", "and not is_new", ""), ("Steps.choose", "if not before and spares", "if spares")),
     ("Steps.choose", "and passed_s < self._grace_s / 3", ""),
     ("Steps.choose", "not in (0, before.get(pid))", "not in (0,)"),
     ("Steps.choose", "and self.asked_by == {signal.SIGTERM}", "and False"),
+    ("ends_at_interrupt", "process.words) > (process.program == \"psql\")", "process.words) > 0"),
+    ("ends_at_interrupt", "STATEMENTS.get(process.program, ())", "()"),
+    ("Steps.choose", "is_wrapper or", ""),
+    ("Steps._choose_one", "while parent and parent.program in WRAPPERS:", "while False:"),
+    ("ends_at_interrupt", 'and not word.startswith(b"--")', ""),
     ("Steps.choose", "is_new and self._is_cleanup(process)", "self._is_cleanup(process)"),
     ("Steps._is_cleanup", "above == _CLEANUP or", ""),
     ("Steps._is_cleanup", "caught & _TERM", "caught"),
@@ -472,7 +501,7 @@ WRONG_STEPS = [
     ("Steps._choose_one", "process.words == parent.words", "False"),
     ("Steps._choose_one", "and not (parent.caught | parent.ignored) & _TERM", ""),
     ("Steps._choose_one", "return 0 if is_patient else signal.SIGTERM", "return 0"),
-    ("Steps._choose_one", "and not process.reads", ""),
+    ("Steps._choose_one", "and \"pipe\" not in process.reads", ""),
 ]
 
 
@@ -482,7 +511,7 @@ def test_a_stop_asks_each_process_in_its_way():
     for case, passes in STOPS.items():
         steps, sent = bash_tool.Steps(15.0, 0.0), {}
         for now, known in passes:
-            looked = {pid: seen for pid, (seen, _) in known.items() if not steps.sent.get(pid)}
+            looked = {pid: seen for pid, (seen, _) in known.items() if steps.sent.get(pid, 0) <= 0}
             chosen = steps.choose(list(known), looked, now)
             assert list(chosen) == [pid for pid in known if pid in chosen], case  # in this order
             assert not [pid for pid, number in chosen.items() if sent.get(pid) == number], case  # once
@@ -490,3 +519,12 @@ def test_a_stop_asks_each_process_in_its_way():
             assert {pid: names.get(steps.sent.get(pid)) for pid in known} == {p: s for p, (_, s) in known.items()}, case
             given = {pid: number for pid, number in steps.sent.items() if pid in known and number in (INT, TERM)}
             assert {pid: sent[pid] for pid in known if pid in sent} == given, case
+
+
+@fault("what_acts", saboteur=("acts_at_end", 'filter == "sort"', "False"))
+def test_what_acts_at_the_end_of_its_input_is_no_filter():
+    """A stop ends the input of a filter: with half of it no file may be replaced and no program run."""
+    acting = {"sort -o f", "sort -r --output=f", "awk END{system(1)}"}
+    harmless = {"sort -r", "grep -o x", "cut --output-delimiter=,", "awk {print}"}
+    seen = {line for line in acting | harmless if bash_tool.acts_at_end(line.split()[0], line.encode().split())}
+    assert seen == acting

@@ -55,8 +55,8 @@ CASES = {
     "script": (S + "./s.sh", "", "touch ready; sleep 600\ntouch later"),
     "script or": (S + "./s.sh || true; touch later", "asked", E + " || touch later"),
     "script in a loop": (S + "./s.sh", "asked", "for n in 1 2 3; do %s; touch later-$n; done" % E),
-    # `timeout` hands its TERM on to its group, which may hear it before the INT.
-    "timeout": (S + "timeout 500 ./s.sh", "", E + "\ntouch later"),
+    "timeout": (S + "timeout 500 ./s.sh", "asked", E + "\ntouch later"),
+    "timeout bash | tail": ("timeout 500 bash -c '%s | tail -n 2; touch later'; touch later" % E, "asked"),
     "nice and env": (S + "env nice stdbuf -oL nohup setsid ./s.sh", "", E + "\ntouch later"),
     "strace": (S + "strace -f -o /dev/null ./s.sh", "asked", E + "\ntouch later"),
     "sudo": (S + "sudo -n ./s.sh", "", E + "\ntouch later"),
@@ -84,6 +84,14 @@ CASES = {
     "half a file": "(printf x; touch ready; sleep 600) | python3 -c 'import sys; d = sys.stdin.read(); open(\"later\", \"w\")'",
     "python -i < file": IN_TWO_LINES + " > s; python3 -i < s",
     "| python -i": IN_TWO_LINES + " | python3 -i",
+    "python < file": ("python3 ends.py < s.sh; touch later", "asked"),
+    "script < file": ("python3 < ends.py; touch later", "asked"),
+    "| awk": "(echo a; touch ready; sleep 600) | awk 'END { system(\"touch later\") }'",
+    "many programs in one file": (
+        "cp $(command -v tail) coreutils; ln -s coreutils tail; (echo a; sleep 0.5; touch ready; sleep 600) | ./tail -n 3",
+        "a\n",
+    ),
+    "| od": ("(echo a; sleep 0.5; touch ready; sleep 600) | od -c", "a  \\n"),
     "python - <<E": ("python3 - <<'E'%sE\ntouch later" % ENDS, "asked"),
     "trap EXIT": ("trap 'sleep 0.5; echo cleaned' EXIT; %s; touch later" % E, "cleaned"),
     "script with a trap": (

@@ -152,7 +152,7 @@ SERVERS = [
     ("004.11", "scrub_env", "(name in keep or", "(name in kept or"),  # a glob wins too
     # forced colours go all the same
     ("004.11", "scrub_env", "name in keep or passes", "passes or name in keep and name in NON_INTERACTIVE"),
-    ("004.12", "SECRET_RULES", "|EXPIRES_IN)", ")"),
+    ("004.12", "SECRET_RULES", "|EXPIRES_IN|", "|"),
     ("004.12", "SECRET_RULES", "(?!.*(?:SECRET|TOKEN))", ""),
     ("004.12", "SECRET_RULES", "(?=[^/]{16})", "(?=[^/]{99})"),
     ("004.12", "ENV_GROUPS", "|SESSION_TOKEN", ""),
@@ -222,7 +222,7 @@ SERVERS = [
     ("014.8", "scrub_env", "- kept -", "- kept - set(NON_INTERACTIVE) -"),
     ("014.9", "_FORCED_COLOUR", "(?:_[^=]*)?=", "="),
     ("014.9", "_FORCED_COLOUR", "|true", ""),
-    ("014.9", "_FORCED_COLOUR", "FORCE_COLOU?RS?|CLICOLOR_FORCE", "FORCE_COLOU?RS?|CLICOLOR"),
+    ("014.9", "_FORCED_COLOUR", "|CLICOLOR_FORCE|", "|CLICOLOR|"),
     ("014.10", "_UNAUTHENTICATED", "|\\bnot\\ logged\\ in", "|\\bdenied"),
     ("014.10", "withheld_notes", "re.search(_UNAUTHENTICATED, ", "re.search(_UNAUTHENTICATED, outcome.command + "),
     ("014.10", "withheld_notes", "if outcome.exit_code else", "if True else"),
