@@ -1111,7 +1111,7 @@ class Output:
 
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
-        self.is_live = plan.wants_live  # until the call is over
+        self._is_live = plan.wants_live
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
         # None: the bytes go to a file, or are not saved.
@@ -1145,7 +1145,7 @@ class Output:
         if not chunk:
             return self._close_pipe(reader)
         buffer.add(chunk)
-        if self.is_live:
+        if self._is_live:
             self._supervisor.line.add_live(chunk, stream)
         if self._pending is None:
             return self._write(chunk)
@@ -1159,6 +1159,10 @@ class Output:
         del self.pipes[reader]
         self._supervisor.selector.unregister(reader)
         os.close(reader)
+
+    def end_live(self) -> None:
+        """The call is over: no live output any more."""
+        self._is_live = False
 
     def total_bytes(self) -> int:
         """How many bytes have come, of all streams."""
@@ -1506,7 +1510,7 @@ WRAPPERS = frozenset(("timeout", "strace"))
 # One file, many programs: Alpine, some builds of coreutils.
 MULTI_CALL = frozenset(("busybox", "toybox", "coreutils"))
 # In place of a signal:
-_SPARED = -1  # the end of its input is all that a filter gets, that of its command a wrapper
+_SPARED = -1  # a filter gets the end of its input, a wrapper that of its command
 _CLEANUP = -2  # what a trap or a handler of TERM starts may do its work
 
 
@@ -1578,7 +1582,7 @@ class Steps:
 
     def __init__(self, grace_s: float, now: float) -> None:
         self._grace_s, self._begun_s = grace_s, now
-        self.sent: dict[int, int] = {}  # by number; 0: it waits for its parent to end
+        self.sent: dict[int, int] = {}  # by process; 0: it waits for its parent to end
         self._processes: dict[int, Process] = {}
         self.asked_by = {signal.SIGINT, _SPARED}
 
@@ -1922,6 +1926,7 @@ class Command:
         self._ask(descendants(), monotonic())
 
     def _ask(self, living: Iterable[int], now: float) -> None:
+        """... over these processes; at `inf` TERM for all but filters and the work of traps."""
         steps = self.life.steps
         looked = {pid: look_at(pid) for pid in living if steps.sent.get(pid, 0) <= 0}
         for pid, number in steps.choose(living, looked, now).items():
@@ -1965,7 +1970,7 @@ class Command:
             self.note_end()
         self.send_answer()
         self.line.close_if_left()
-        self.output.is_live = False
+        self.output.end_live()
 
     def note_end(self) -> None:
         """Appends the completion note of a job."""
@@ -4405,7 +4410,7 @@ class Exchange:
         # The longest that the ending of a command takes.
         self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
         # The thread of the call, until a monitor thread has begun.
-        self.caller: int | None = threading.get_ident()
+        self._caller: int | None = threading.get_ident()
 
     def _count_stops(self) -> int:
         return sum(token.count for token in self._tokens)
@@ -4549,6 +4554,17 @@ class Exchange:
             self._let_go()
             return None
 
+    def start_monitor(self, receive: Callable[[], None]) -> bool:
+        """Starts the thread that receives the end: a daemon thread, for which no program waits at
+        its exit. False if none can be started."""
+        self._caller = None
+        try:
+            threading.Thread(target=receive, daemon=True).start()
+            return True
+        except RuntimeError:  # the job goes on all the same
+            self.state = "left"
+            return False
+
     def _give_up(self, line: HostEnd) -> Outcome:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
         the command. Raises NotRun for a supervisor that has never answered."""
@@ -4567,7 +4583,7 @@ class Exchange:
         if self.state == "left":
             self.receive_end()
         for _ in _looks(self._gives_up_s + HOST_SLACK_S):
-            is_here = self.caller == threading.get_ident()
+            is_here = self._caller == threading.get_ident()
             if is_here or self not in self._closing._exchanges:
                 return
 
@@ -4961,7 +4977,7 @@ class JobTable:
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self.starting: list[Exchange] = []  # background commands that are not jobs yet
+        self._starting: list[Exchange] = []  # background commands that are not jobs yet
         # By number: those that this tool has started, or was asked about.
         self._known: dict[int | None, Job] = {}
         self._untold: dict[int, Job] = {}  # by number
@@ -4978,15 +4994,19 @@ class JobTable:
     def take_place(self, exchange: Exchange) -> Outcome | None:
         """Takes a place for a job that is to start; the answer where there is no room. First
         come, first served."""
-        self.starting.append(exchange)
+        self._starting.append(exchange)
         live = self.live()
-        count = len(live) + self.starting.index(exchange)
+        count = len(live) + self._starting.index(exchange)
         most = self._terms.max_jobs
         if count < most:
             return None
-        self.starting.remove(exchange)
+        self.give_back_place(exchange)
         jobs = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
         return reject("too_many_jobs", TOO_MANY_JOBS.format(count=count, most=most, named=jobs))
+
+    def give_back_place(self, exchange: Exchange) -> None:
+        """The job has started, or will not."""
+        self._starting.remove(exchange)
 
     def add(self, outcome: Outcome) -> Job | None:
         """Takes in the job of an answer, if it is about one."""
@@ -5000,22 +5020,18 @@ class JobTable:
         return job
 
     def start_monitor(self, job: Job, exchange: Exchange) -> None:
-        """Starts the monitor thread of a job, whose end is to be told: a daemon thread, for which
-        no program waits at its exit."""
-        monitor = partial(job._monitor, exchange, self._terms.on_job_end, self._recent)
-        exchange.caller = None
-        job._monitor_pid = os.getpid()
-        try:
-            threading.Thread(target=monitor, daemon=True).start()
-        except RuntimeError:  # the job goes on all the same
-            job._monitor_pid = 0
-            exchange.state = "left"
+        """Starts the monitor thread of a job, whose end is to be told."""
         self._untold[job.pid] = job
+        job._monitor_pid = os.getpid()
+        monitor = partial(job._monitor, exchange, self._terms.on_job_end, self._recent)
+        if not exchange.start_monitor(monitor):
+            job._monitor_pid = 0
 
     def drop(self, job: Job | None) -> None:
         """Forgets the job, if there is one, of a command whose answer nobody gets."""
         if job is not None:
             self._known.pop(job.pid, None)
+            self._untold.pop(job.pid, None)
 
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first."""
@@ -5168,7 +5184,7 @@ class Session:
                 exchange.abandon()
                 self.jobs.drop(job)
             if plan.background:
-                self.jobs.starting.remove(exchange)
+                self.jobs.give_back_place(exchange)
 
 
 class BashTool(Live):
