@@ -1549,10 +1549,10 @@ def look_at(pid: int) -> Process:
     return Process(parent, name, words, caught & ~blocked, ignored, reads)
 
 
-def acts_at_end(filter: str, words: Iterable[bytes]) -> bool:
+def acts_at_end(program: str, words: Iterable[bytes]) -> bool:
     """True for a filter that acts when its input ends: `sort -o FILE` replaces the file, and awk
     may run a program."""
-    output = (b"-o", b"--o") if filter == "sort" else ()
+    output = (b"-o", b"--o") if program == "sort" else ()
     return any(word.startswith(output) or b"system(" in word for word in words)
 
 
@@ -4772,10 +4772,12 @@ class Job(Live):
         return known.duration_s
 
     @overload
-    def wait(self, timeout_s: float | None = None, *, until: None = None) -> bool: ...
+    def wait(self, timeout_s: float | None = None, *, until: None = None) -> bool:
+        """Waits for the end of the job, and says whether it has come."""
 
     @overload
-    def wait(self, timeout_s: float | None = None, *, until: Wanted) -> str | None: ...
+    def wait(self, timeout_s: float | None = None, *, until: Wanted) -> str | None:
+        """Waits for a line of the output, and gives it; None if it has not come."""
 
     def wait(
         self, timeout_s: float | None = None, *, until: Wanted | None = None

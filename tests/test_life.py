@@ -521,7 +521,7 @@ def test_a_stop_asks_each_process_in_its_way():
             assert {pid: sent[pid] for pid in known if pid in sent} == given, case
 
 
-@fault("what_acts", saboteur=("acts_at_end", 'filter == "sort"', "False"))
+@fault("what_acts", saboteur=("acts_at_end", 'program == "sort"', "False"))
 def test_what_acts_at_the_end_of_its_input_is_no_filter():
     """A stop ends the input of a filter: with half of it no file may be replaced and no program run."""
     acting = {"sort -o f", "sort -r --output=f", "awk END{system(1)}"}
