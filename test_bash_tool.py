@@ -47,8 +47,8 @@ from hypothesis import example, given, settings, strategies as st
 from tests.known_commands import ESCAPE_SEQUENCES, NAP, SNIPPETS, WAYS_OF_LEAVING, WAYS_OF_TERM, Known, any_of, at_once
 from tests.known_commands import endless, endless_in_each_way, failures, filler, folders, known_commands, leaving, names
 from tests.known_commands import sizes_about, some_of, until, words
-from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
-from tests.processes import of_proc, parent_of, processes, running
+from tests.processes import AMPLE_S, CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host
+from tests.processes import number_in, of_proc, parent_of, processes, running
 from tests.spec import LONGER_MODES, fenced, size_in_words, verdicts
 from tests.support import GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY, SOURCE, STREAMS, THOROUGH
 from tests.support import TOOL, WITHOUT, BashTool, Cancel, Client, Struck, background, bash_tool, birth, cancelled_after
@@ -755,7 +755,7 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
     assert int(code) == known.code and note.startswith("still running: ")
     assert BashTool(state_dir="state").jobs() == [] and not list(Path("state").glob("*.job"))
     Path("go").touch()
-    assert eventually(lambda: path.read_text() == known.merged + "late\n", 20) and all(map(alive, pids))
+    assert eventually(lambda: path.read_text() == known.merged + "late\n") and all(map(alive, pids))
     os.system(stop_in(note))
     assert eventually(lambda: not any(map(alive, pids)))
     assert path.read_text() == known.merged + "late\n"  # no completion note
@@ -1404,7 +1404,7 @@ WAYS_OF_READING = [
 
 @clause("005.2", ("Shell._spawn", "else self._source", "else self._source if self._source >= 0 else writers[0]"))
 def test_req_bash_005_2_stdin_is_at_its_end():
-    with BashTool(profile=tiny(default=20)) as tool:
+    with BashTool(profile=tiny(default=AMPLE_S)) as tool:
 
         @few(st.lists(any_of(*WAYS_OF_READING), min_size=1, max_size=4), known_commands())
         def finds_the_end(ways, known):
@@ -1877,7 +1877,7 @@ def test_req_bash_007_5_a_lost_status_is_unknown(profile):
 @example([Known("kill -9 $$", code=137), Known("exit 137", code=137), Known("kill -TERM $$", code=143)], Known(NAP))
 def test_req_bash_007_6_a_kill_that_is_not_ours(commands, deaf):
     hint = "; not sent by this tool; possibly out of memory]"
-    with BashTool(profile=tiny(default=20)) as tool:
+    with BashTool(profile=tiny(default=AMPLE_S)) as tool:
         assert hint not in tool.run(deaf.text, timeout_s=0.3).text
         for known in commands:
             text = tool.run(known.text).text
@@ -2231,7 +2231,10 @@ def test_req_bash_009_7_close_keeps_what_was_named():
     st.lists(known_commands(), min_size=4, max_size=8), endless(), any_of(0, 131071, 131072) | st.integers(0, 131072)
 )
 def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
-    with BashTool(profile=tiny(default=20, grace=0.2)) as tool, BashTool(tempfile.mkdtemp(), state_dir="s") as gone:
+    with (
+        BashTool(profile=tiny(default=AMPLE_S, grace=0.2)) as tool,
+        BashTool(tempfile.mkdtemp(), state_dir="s") as gone,
+    ):
         os.rmdir(gone.cwd)
         runs = [lambda: tool.run(stopped.text, timeout_s=0.2), lambda: tool.run(filler(size))]
         runs += [lambda known=known: tool.run(known.text) for known in commands]
@@ -2344,7 +2347,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
 @clause("011.2", saboteur=("leftover_notes", "named=list_processes(left),", 'named="processes",'))
 @few(st.integers(0, 3), st.integers(1, 3))
 def test_req_bash_011_2_names_the_leftover(code, count):
-    with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
+    with BashTool(profile=tiny(default=AMPLE_S, drain_idle_s=0.05)) as tool:
         for quiet in ("", " >/dev/null 2>&1"):
             start = lasting("for i in $(seq %d); do sleep 60%d%s & echo $!; done; ") % (count, count, quiet)
             result = tool.run(start + until_lasting(count, count) + "exit %d" % code)
@@ -2359,7 +2362,10 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             stop = re.search(r"to stop: (kill -TERM [-0-9 ]+)(;|$)", note).group(1)
             subprocess.run(["bash", "-c", stop], check=True)
             assert eventually(lambda: not any(map(alive, pids)))
-    with pytest.MonkeyPatch.context() as patched, BashTool(profile=tiny(20, drain_idle_s=20, drain_total_s=20)) as tool:
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        BashTool(profile=tiny(AMPLE_S, drain_idle_s=20, drain_total_s=20)) as tool,
+    ):
         patched.setattr(bash_tool, "LEAVING_S", 20.0)
         for passing in ("true & ", "(sleep 0.02) >/dev/null 2>&1 & ", "sleep 0.02 & "):  # what is just ending
             assert tool.run(passing + "exit %d" % code).notes == ()
@@ -2370,7 +2376,7 @@ def test_req_bash_011_3_goes_on_reading():
     BashTool().run(":")
     assert eventually(lambda: tasks() == OWN_THREADS)
     before = descriptors(), tasks()
-    with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
+    with BashTool(profile=tiny(default=AMPLE_S, drain_idle_s=0.05)) as tool:
         writes = "for i in 1 2 3 4 5; do head -c 70000 /dev/zero | tr '\\0' x; done; echo; echo end; exec >&- 2>&-; "
         goes_on = "echo $BASHPID > after; exec sleep 600) & echo $! > writer; echo now"
         result = tool.run("(sleep 0.3; " + writes + lasting(goes_on))
@@ -2383,7 +2389,7 @@ def test_req_bash_011_3_goes_on_reading():
 
 @clause("011.4", saboteur=("Life._drain", "now >= self.due_s", "True"))
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
-    hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
+    hasty = tiny(default=AMPLE_S, drain_idle_s=0.0, drain_total_s=0.0)
 
     @few(known_commands(), st.integers(1, 65536))
     @example(Known(":"), 1)
@@ -2394,7 +2400,7 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
         assert (held.stdout, held.exit_code) == ("x" * size + known.merged, known.code)
 
     whatever_holds_the_output()
-    with BashTool(profile=tiny(default=20, drain_idle_s=20.0, drain_total_s=20.0)) as tool:
+    with BashTool(profile=tiny(default=AMPLE_S, drain_idle_s=20.0, drain_total_s=20.0)) as tool:
         numbers = "".join("%d\n" % n for n in range(1, 201))
         assert tool.run("exec > >(sleep 0.1; sort -n); seq 200 -1 1").stdout == numbers
         assert tool.run("exec > >(tee log) 2>&1; echo one; echo two >&2").stdout == "one\ntwo\n"
@@ -2436,7 +2442,7 @@ def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
 
 @clause("011.7", saboteur=("name_descendants", "if process.line", ""))
 def test_req_bash_011_7_what_is_ending_is_not_named():
-    tool = BashTool(profile=tiny(default=20, drain_idle_s=0.1))
+    tool = BashTool(profile=tiny(default=AMPLE_S, drain_idle_s=0.1))
 
     def run(n):
         word = "0.%03d" % (100 + n % 40 - 10)
@@ -2651,7 +2657,7 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         monkeypatch.setenv(name, "less")
     for name, value in SHOWN_ANYWAY.items():
         monkeypatch.setenv(name, value)
-    with BashTool(profile=tiny(default=20)) as tool:
+    with BashTool(profile=tiny(default=AMPLE_S)) as tool:
         shown = dict(line.split("=", 1) for line in tool.run("env").text.splitlines() if "=" in line)
         wanted = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", **SHOWN_ANYWAY}
         assert shown.items() >= {**wanted, "DEBIAN_FRONTEND": "noninteractive"}.items()
@@ -2993,7 +2999,7 @@ def test_req_bash_015_2_an_exception_in_the_caller():
             assert time.monotonic() - begun < 10  # KILL after 0.5 s, not after the grace of 15 s
             with contextlib.suppress(KeyboardInterrupt):
                 time.sleep(1)  # the second signal leaves, and the supervisor ends the command; the third may come later
-            assert os.path.exists(deaf) and eventually(lambda: not lives_in(deaf), 5)
+            assert os.path.exists(deaf) and eventually(lambda: not lives_in(deaf), 5 + slack_s())
 
     in_fork(while_a_command_runs)
     in_fork(while_a_deaf_command_runs)
@@ -3176,7 +3182,7 @@ def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
     tool = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     shell = number_in("shell")
     tool.send_signal(number)
-    text, _ = tool.communicate(timeout=30)
+    text, _ = tool.communicate(timeout=PATIENCE_S)
     assert (text, tool.returncode, alive(shell)) == (b"[command cancelled]\nbegun\ncleaned\n", 130, False)
 
 
@@ -3536,7 +3542,7 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
 )
 @fewest(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
 def test_req_bash_019_2_calls_do_not_meet(commands, chance):
-    tool = BashTool(profile=tiny(default=30))
+    tool = BashTool(profile=tiny(default=AMPLE_S))
     calls = [*commands, *["echo t; " + NAP] * 5, *["seq 50000"] * 5]
     chance.shuffle(calls)
 
@@ -3613,8 +3619,11 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
             pids = [number_in(folder / ("p%d" % n)) for n in range(6)]
             if death in ("KILL", "TERM"):
                 host.send_signal(getattr(signal, "SIG" + death))
-            host.wait(timeout=20)
-            assert eventually(lambda: not any(map(alive, pids)), 5), (death, [pid for pid in pids if alive(pid)])
+            host.wait(timeout=PATIENCE_S)
+            assert eventually(lambda: not any(map(alive, pids)), 5 + slack_s()), (
+                death,
+                [pid for pid in pids if alive(pid)],
+            )
             assert alive(number_in(folder / "daemon"))
         finally:
             host.kill()
@@ -4453,7 +4462,7 @@ def test_req_bash_025_9_goodbye(goodbye):
         assert alive(deaf)
         # The grace would be a minute. 025.26: soon after the end of the input TERM is no second stop.
         assert eventually(lambda: client.process.send_signal(signal.SIGTERM) or client.process.poll() is not None)
-        assert client.process.wait(timeout=20) == 0 and not alive(deaf) and all(map(alive, jobs))
+        assert client.process.wait(timeout=PATIENCE_S) == 0 and not alive(deaf) and all(map(alive, jobs))
         for job in jobs:
             os.killpg(job, signal.SIGKILL)
 
@@ -4711,15 +4720,15 @@ def test_req_bash_025_14_endless_lines():
     with Client() as client:
         room = most - len(json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1)))
         client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * room}))  # just fits
-        assert client.receive(60)["result"]["isError"] is False
+        assert client.receive()["result"]["isError"] is False
         before = peak_bytes(client.process.pid)
         client.send(request("tools/call", "id", name="bash", arguments={"command": "true " + "x" * (room - 2)}))
-        answer = client.receive(60)
+        answer = client.receive()
         assert (answer["id"], answer["error"]["code"]) == ("id", -32600) and "16MB" in answer["error"]["message"]
         for _ in range(48):
             client.process.stdin.write(b"x" * 2**20)
         client.send(b"")
-        answer = client.receive(60)
+        answer = client.receive()
         assert (answer["id"], answer["error"]["code"]) == (None, -32600) and client.ask("ping")
         assert peak_bytes(client.process.pid) - before < 8 * 2**20
 
@@ -4741,7 +4750,7 @@ def test_req_bash_025_15_a_client_that_stops_reading():
         client.begin("echo $$ > shell; yes", token=1)
         pid = number_in(Path("shell"))
         client.process.stdout.close()
-        assert eventually(lambda: not alive(pid)) and client.process.wait(timeout=20) == 0
+        assert eventually(lambda: not alive(pid)) and client.process.wait(timeout=PATIENCE_S) == 0
 
 
 @clause("025.16", saboteur=("_start_python", "stdout=subprocess.DEVNULL", "stdout=None"))
@@ -5733,7 +5742,7 @@ def test_req_bash_028_15_says_what_was_not_kept(ends):
 @clause("029.1", saboteur=("Exchange.perform", "self._plan.ephemeral", "False"))
 def test_req_bash_029_1_closing_leaves_nothing():
     def opened():
-        return BashTool(profile=tiny(default=20), ephemeral=True, max_jobs=99)
+        return BashTool(profile=tiny(default=AMPLE_S), ephemeral=True, max_jobs=99)
 
     @fewer(leaving())
     def what_a_command_leaves(known):

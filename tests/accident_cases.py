@@ -365,7 +365,7 @@ hear()
 
 # test_row_21_a_root_that_is_read_only
 CANNOT_WRITE = """
-tool = BashTool("/", profile=row(10))
+tool = BashTool("/", profile=row(60))
 result = tool.run("touch /tmp/x$$ || echo read-only; seq 40000")
 say(result.status, result.exit_code, "read-only" in result.stdout, "40000" in result.stdout,
     result.output_file, result.text)
@@ -376,7 +376,7 @@ say(tool.run("echo next").text)
 # test_row_21_processes_that_are_hidden
 CANNOT_SEE = """
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
-tool = BashTool("/", profile=row(10, 0.3))
+tool = BashTool("/", profile=row(60, 0.3))
 job = tool.job(tool.run("exec sleep " + sys.argv[1][1:], mode="background").pid)
 say(job.status, job.kill(), job.wait(5), job.status, tool.run("echo next").stdout)
 """
@@ -392,10 +392,10 @@ CONFINES = {
 CONFINES_ITSELF = """
 import ctypes
 libc, (act, look) = ctypes.CDLL(None, use_errno=True), sys.argv[1:]
-tool = BashTool("/", profile=row(10))
+tool = BashTool("/", profile=row(60))
 free, refused = tool.run(look).stdout, eval(act)
 say(refused and os.strerror(ctypes.get_errno()))
-later, newer = tool.run(look).stdout, BashTool("/", profile=row(10))
+later, newer = tool.run(look).stdout, BashTool("/", profile=row(60))
 expected = subprocess.run(["bash", "-c", look], stdout=subprocess.PIPE).stdout.decode()
 say(expected != free, later == free, newer.run(look).stdout == expected, tool.run(look).stdout == expected)
 """
@@ -410,7 +410,7 @@ done; exec "$@"
 
 # test_row_22_a_disk_that_takes_nothing
 HAS_A_FULL_DISK = """
-tool = BashTool("/", profile=row(10), state_dir=os.path.join(os.environ["TMPDIR"], "state"))
+tool = BashTool("/", profile=row(60), state_dir=os.path.join(os.environ["TMPDIR"], "state"))
 result = tool.run("seq 100000")
 whole = "".join("%d\\n" % n for n in range(1, 100001))
 named = re.search("full output: (.*)]", result.text)
@@ -426,7 +426,7 @@ say(tool.run("echo next; exit 3").text.rpartition("]\\n")[2])
 HAS_FEW_DESCRIPTORS = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-tool = BashTool(profile=row(20))
+tool = BashTool(profile=row(60))
 results = {}
 def call(n):
     results[n] = tool.run("sleep 0.2; echo %d" % n)
@@ -450,7 +450,7 @@ say(tool.run("echo next").text)
 CARRIES = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
-tool = BashTool(profile=row(20), carry=True)
+tool = BashTool(profile=row(60), carry=True)
 say(tool.run("echo hi; export CARRIED=yes").text, tool.run("echo ${CARRIED-no}").text)
 """
 
@@ -458,13 +458,13 @@ say(tool.run("echo hi; export CARRIED=yes").text, tool.run("echo ${CARRIED-no}")
 HAS_SMALL_FILES = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
-tool = BashTool(profile=row(20))
+tool = BashTool(profile=row(60))
 say(tool.run("cat", stdin="x" * 5000).text, tool.run("# " + "x" * 5000).text, tool.run("echo next").text)
 """
 
 # test_row_22_without_dev_null
 HAS_NO_DEV_NULL = """
-tool = BashTool("/", profile=row(20))
+tool = BashTool("/", profile=row(60))
 results = [tool.run("echo hi") for _ in range(2)]
 os.mknod("/dev/null", 0o020666, os.makedev(1, 3))
 say([[result.status, result.text] for result in results], tool.run("echo next").text)
@@ -542,7 +542,7 @@ def check(tool, number, jobs, left):
     if jobs:
         started = tool.run("echo up; sleep %s & wait" % number, mode="background")
         job = tool.job(started.pid)
-        said.append([started.status, job.wait(10, until="up"), job.kill(), job.wait(10), job.status, job.exit_code])
+        said.append([started.status, job.wait(60, until="up"), job.kill(), job.wait(60), job.status, job.exit_code])
     return said
 """
 
@@ -576,19 +576,19 @@ int gettimeofday(struct timeval *at, void *zone) {
 LOOPS = {
     "gevent": """
         import gevent
-        tool = BashTool(profile=row(20))
+        tool = BashTool(profile=row(60))
         calls = [gevent.spawn(tool.run, "sleep 0.2; echo %d" % n) for n in range(5)]
         gevent.joinall(calls)
         say([call.value.text for call in calls])
     """,
     "eventlet": """
-        tool = BashTool(profile=row(20))
+        tool = BashTool(profile=row(60))
         pool = eventlet.GreenPool()
         say([result.text for result in pool.imap(tool.run, ["sleep 0.2; echo %d" % n for n in range(5)])])
     """,
     "uvloop": """
         async def main():
-            tool = BashTool(profile=row(20))
+            tool = BashTool(profile=row(60))
             await (await asyncio.create_subprocess_exec("true")).wait()
             return await asyncio.gather(*(asyncio.to_thread(tool.run, "sleep 0.2; echo %d" % n) for n in range(5)))
         uvloop.install()

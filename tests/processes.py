@@ -7,7 +7,9 @@ from pathlib import Path
 
 
 CHANGED = "BASH_TOOL_MUTANT" in os.environ  # a saboteur or a mutant
-PATIENCE_S = 4.0 if CHANGED else 60.0  # under a saboteur most waits are in vain
+# A wait that is in vain, as most are under a saboteur, takes so long; any other ends with what it waits for.
+PATIENCE_S = 4.0 if CHANGED else 240.0
+AMPLE_S = 20.0 if CHANGED else 120.0  # the limit of a command that is to end by itself
 
 
 def processes():
@@ -49,7 +51,7 @@ def running(word, count=None):
     return found if count is None else len(found) == count
 
 
-def eventually(claim, within_s=20.0):
+def eventually(claim, within_s=PATIENCE_S):
     """What the claim says, as soon as that is true, else at the deadline."""
     begun = time.monotonic()
     end = begun + min(within_s, PATIENCE_S)
@@ -60,7 +62,7 @@ def eventually(claim, within_s=20.0):
         time.sleep(min(0.1, max(0.01, (now - begun) / 5)))  # a look at all processes takes 3 ms of a processor
 
 
-def number_in(path, within_s=20.0):
+def number_in(path, within_s=PATIENCE_S):
     assert eventually(lambda: Path(path).exists() and Path(path).read_text().endswith("\n"), within_s), path
     return int(Path(path).read_text())
 

@@ -285,7 +285,7 @@ def end_all(mark, folder):
                 os.kill(pid, signal.SIGKILL)
         return not any(map(alive, left))
 
-    eventually(ended, 5)
+    eventually(ended)
 
 
 RUN = "%05d" % (os.getpid() % 100000)
@@ -446,7 +446,7 @@ def in_profile(name, **changes):
 
 def ran(*words, **options):
     """A program that has run to its end, with what it wrote; it has no input."""
-    options = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": 60, **options}
+    options = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": PATIENCE_S, **options}
     return subprocess.run(words, **options)
 
 
@@ -569,7 +569,7 @@ def cli(*arguments, started=False, wrap=(), **options):
     for stream, default in ("stdin", subprocess.DEVNULL), ("stdout", subprocess.PIPE), ("stderr", subprocess.PIPE):
         options.setdefault(stream, default)
     process = forked_program(*arguments, **options)
-    out, err = said_until_its_end(process, 60)
+    out, err = said_until_its_end(process, PATIENCE_S)
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
@@ -712,11 +712,11 @@ class Client(Process):
 
     def __exit__(self, *exception):
         try:
-            self.end(5 if CHANGED else 20)
+            self.end()
         finally:
             super().__exit__(*exception)
 
-    def end(self, within_s=20):
+    def end(self, within_s=PATIENCE_S):
         """Closes the server's input and waits for its end; returns its exit code."""
         with contextlib.suppress(OSError):
             self.process.stdin.close()
@@ -733,7 +733,7 @@ class Client(Process):
 
         self.write(b"".join(line(message) + b"\n" for message in messages))
 
-    def receive(self, within_s=20.0):
+    def receive(self, within_s=PATIENCE_S):
         """The next message; None at the end."""
         line = self.line(within_s)
         if line is None:
@@ -761,7 +761,7 @@ class Client(Process):
         """Sends a request; returns the answer, which is the next message."""
         number = self.request(method, **params)
         answer = self.receive()
-        assert answer is not None, "the server has ended, with exit code %s" % self.ended(20)
+        assert answer is not None, "the server has ended, with exit code %s" % self.ended()
         assert answer["jsonrpc"] == "2.0" and answer["id"] == number, answer
         return answer
 
@@ -802,7 +802,7 @@ def dying_host(program, *arguments, module=None):
     """Runs a program that is killed before its end, in a fork with this variant; returns what it printed."""
     pipes = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     host = forked_host(program, *arguments, module=module, **pipes)
-    out, err = said_until_its_end(host, 60)
+    out, err = said_until_its_end(host, PATIENCE_S)
     assert host.returncode == -signal.SIGKILL, (host.returncode, out, err)
     return out.decode()
 
@@ -873,7 +873,7 @@ def cgroup(controller, **limits):
                 folder.rmdir()
             return not folder.exists()
 
-        eventually(removed, 5)
+        eventually(removed)
 
 
 # A program that refuses system calls to itself and all its descendants, as kernels and sandboxes without them do, and
@@ -1080,7 +1080,7 @@ CHECKED = [
 def checks(wrap=(), python=(sys.executable,), first="", then="", jobs=True, left=True, **options):
     """The tool answers there as it does everywhere, and leaves nothing."""
     number = unique()
-    ending = "tool = BashTool(profile=row(20, 0.3))\nsay(check(tool, '%s', %r, %r))\nhear()\n" % (number, jobs, left)
+    ending = "tool = BashTool(profile=row(60, 0.3))\nsay(check(tool, '%s', %r, %r))\nhear()\n" % (number, jobs, left)
     with Host(CHECK + then + ending, wrap=wrap, python=python, prelude=first, **options) as host:
         said = host.hear()
         assert said == CHECKED[: None if jobs else -1], (said, host.complaints())

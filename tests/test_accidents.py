@@ -30,7 +30,7 @@ from tests.accident_cases import HAS_AN_ALARM, HAS_FEW_DESCRIPTORS, HAS_NO_DEV_N
 from tests.accident_cases import HAS_WORKERS, HOLDS, IS_AN_ORDINARY_USER, IS_FROZEN, LAST_WORDS, LEFT, LIBRARY_ENDS
 from tests.accident_cases import LOOPS, NEW_ROOT, NOTEBOOK, PACKED, PLAIN, PROMPTS, PYTHON, SCREENS, STUBBORN, TEXTS
 from tests.accident_cases import TOKENS, TREES
-from tests.processes import PATIENCE_S, alive, eventually, parent_of, running
+from tests.processes import AMPLE_S, PATIENCE_S, alive, eventually, parent_of, running
 from tests.support import IMPORTABLE, MOUNTS, PID_NAMESPACE, PLAIN_PYTHON, TOOL, Client, Host, Process, bash_tool
 from tests.support import cgroup, checks, cli, content, hanging, made, needs, needs_root, refusing, resident
 from tests.support import side_by_side, slack_s, started, stop_in, unique, unshared, with_each_face
@@ -97,7 +97,7 @@ def test_row_02_is_answered_and_the_named_kill_ends_it():
     def act(case):
         if "curl" in case and not shutil.which("curl"):
             return
-        number, tool = unique(), made(default=20)
+        number, tool = unique(), made(default=AMPLE_S)
         result = tool.run("sleep 0.05; " + LEFT[case].format(n=number))
         assert (result.status, result.exit_code) == ("exited", 3 if case == "a failure" else 0)
         assert "answer\n" in result.stdout
@@ -161,7 +161,7 @@ def test_row_03_answered_at_once(tmp_path):
             assert eventually(lambda: not running(number))
             return took
 
-        assert eventually(lambda: seconds() < 0.6)
+        assert eventually(lambda: seconds() < 0.6 + 0.02 * os.getloadavg()[0])
 
     with_each_face(act, tmp_path)
 
@@ -238,7 +238,7 @@ def test_row_04_a_word_of_the_command_spares_its_own_shell():
 
     def act(before):
         number, word = unique(), "word-" + unique()
-        with made(default=15) as tool:
+        with made(default=AMPLE_S) as tool:
             tool.run("exec -a %s sleep %s" % (word, number), mode="background")
             assert eventually(lambda: running(word))
             text = tool.run("%s; pkill -f %s; echo code $?" % (before, word)).text
@@ -287,7 +287,7 @@ def test_row_04_names_of_programs_spare_the_server(commands, tmp_path):
 def test_row_04_names_of_programs_spare_the_engine(commands):
     """The same for what a program starts for its library tool; the program itself is process 1, which nothing ends."""
     program = """
-        tool = BashTool(profile=row(default=20))
+        tool = BashTool(profile=row(default=60))
         pid = tool.run("exec sleep " + sys.argv[1], mode="background").pid
         tool.run(sys.argv[2])
         say(tool.run("echo alive").stdout, tool.job(pid).status)
@@ -308,7 +308,7 @@ def test_row_04_a_fork_server_that_is_hit_at_once():
     program = """
         import bash_tool
         for n in range(12):
-            with BashTool(profile=row(default=20)) as tool:
+            with BashTool(profile=row(default=60)) as tool:
                 bash_tool._engine.give_up()
                 bash_tool._engine._idle = []
                 hit = subprocess.Popen(["sh", "-c", "sleep %g; exec pkill -9 %s" % (n / 200, sys.argv[1])])
@@ -331,7 +331,7 @@ def test_row_05_nothing_waits_for_a_key():
         program = case.split()[0]
         if program in "node bc ed sqlite3 gdb less more git ssh-keygen man top npm" and not shutil.which(program):
             return
-        result = made(default=15.0).run(PROMPTS[case].format(n=unique()))
+        result = made(default=AMPLE_S).run(PROMPTS[case].format(n=unique()))
         assert result.status == "exited" and result.duration_s < 10, result.text
         if case in ("git log", "less", "more", "pager"):
             assert result.exit_code == 0 and result.stdout.count("\n") > 3
@@ -343,7 +343,7 @@ def test_row_05_nothing_waits_for_a_key():
 
 def test_row_05_an_editor_unquoted():
     """`$EDITOR file` says what is meant, however it is quoted."""
-    with made(default=10) as tool:
+    with made(default=AMPLE_S) as tool:
         for words in "$EDITOR file", "${EDITOR} file", '"$EDITOR" file', 'eval "$EDITOR" file', 'sh -c "$VISUAL file"':
             result = tool.run(words)
             assert result.exit_code and "no-editor-here" in result.text, result.text
@@ -352,7 +352,7 @@ def test_row_05_an_editor_unquoted():
 # ---- 6 Long output ------------------------------------------------------------------------------
 def test_row_06_both_ends_the_size_and_the_whole():
     """First and last lines, the exact size, and a file with every byte."""
-    with made(default=20) as tool:
+    with made(default=AMPLE_S) as tool:
         for count in 30_000, 200_000:
             whole = "".join("%d\n" % number for number in range(1, count + 1))
             result = tool.run("seq %d" % count)
@@ -369,7 +369,7 @@ def test_row_06_both_ends_the_size_and_the_whole():
 def test_row_06_a_flood_is_capped():
     """The file ends at its cap, the answer says so, the size is exact and the last line is there."""
     size = 70 * 2**20
-    with made(default=20) as tool:
+    with made(default=AMPLE_S) as tool:
         result = tool.run("head -c %d /dev/zero | tr '\\0' '\\n'; echo the end" % size)
         assert result.total_bytes == size + 8 and result.stdout.endswith("the end\n")
         assert 60 * 2**20 < os.path.getsize(result.output_file) <= 2**26 + 200
@@ -388,7 +388,7 @@ def test_row_06_as_a_terminal_shows_it_in_the_end():
 # ---- 7 The exit code ----------------------------------------------------------------------------
 def test_row_07_codes_and_signals():
     """True and first, a signal with its name."""
-    with made(default=10) as tool:
+    with made(default=AMPLE_S) as tool:
         for code in 0, 1, 2, 3, 42, 100, 124, 126, 127, 128, 255:
             result = tool.run("echo text; exit %d" % code)
             first = "[command failed: exit code %d" % code if code else "text"
@@ -412,14 +412,14 @@ def test_row_07_two_streams_in_true_order():
     shell = "for i in $(seq 0 399); do echo out $i; echo err $i >&2; done"
     python = "import os\nfor i in range(400): os.write(1, b\"out %d\\n\" % i), os.write(2, b\"err %d\\n\" % i)"
     program = "%s -c '%s'" % (PYTHON, python)
-    with made(default=10) as tool:
+    with made(default=AMPLE_S) as tool:
         for command in shell, program, "bash -c %s" % shlex.quote(shell):
             assert tool.run(command).text == expected
 
 
 def test_row_07_the_last_line_before_the_exit():
     """Written a moment before the end, whatever the end is, by whatever process of the pipeline."""
-    with made(default=10) as tool:
+    with made(default=AMPLE_S) as tool:
 
         def act(command):
             for _ in range(15):
@@ -516,7 +516,7 @@ def test_row_09_a_cancel_ends_its_own_command_alone():
     numbers = [unique() for _ in range(5)]
     commands = ["echo begun; until [ -e go-%s ]; do sleep 0.02; done; echo own-%s; :" % (n, n) for n in numbers]
     cancels = [bash_tool.Cancel() for _ in numbers]
-    with made(default=20, grace=5) as tool, ThreadPoolExecutor(5) as pool, Client(started=True) as client:
+    with made(default=AMPLE_S, grace=5) as tool, ThreadPoolExecutor(5) as pool, Client(started=True) as client:
         calls = [pool.submit(tool.run, command, cancel=cancel) for command, cancel in zip(commands, cancels)]
         ids = [client.begin(command) for command in commands]
         client.shown("true")
@@ -535,7 +535,7 @@ def test_row_09_a_cancel_ends_its_own_command_alone():
 
 def test_row_09_no_answer_is_another_ones():
     """16 threads with one tool, 200 calls of one client."""
-    with made(default=30) as tool, ThreadPoolExecutor(16) as pool:
+    with made(default=AMPLE_S) as tool, ThreadPoolExecutor(16) as pool:
         wanted = [unique() for _ in range(160)]
         results = pool.map(lambda n: tool.run("echo %s; echo err-%s >&2; exit %d" % (n, n, int(n[-1]))), wanted)
         for number, result in zip(wanted, results):
@@ -642,7 +642,7 @@ def test_row_11_what_is_missing_is_named_where_it_matters(monkeypatch):
 # ---- 12 What goes in and comes out --------------------------------------------------------------
 def test_row_12_commands_arrive_unchanged():
     """As bash has them from a file: to a library, over MCP, on the stdin of the command line."""
-    with Client(started=True) as client, made(default=10) as tool:
+    with Client(started=True) as client, made(default=AMPLE_S) as tool:
         for case, command in TEXTS.items():
             Path("script").write_bytes(command.encode())
             plain = subprocess.run(["bash", "script"], capture_output=True, stdin=subprocess.DEVNULL)
@@ -658,7 +658,7 @@ def test_row_12_commands_arrive_unchanged():
 
 def test_row_12_bytes_come_out_as_valid_text():
     """Invalid bytes, split characters, NUL, all bytes there are; the file has them as they were."""
-    with made(default=10) as tool, Client(started=True) as client:
+    with made(default=AMPLE_S) as tool, Client(started=True) as client:
         for command in (
             *("printf 'a\\xff\\xfeb\\xc3\\n'", "printf '\\xf0\\x9f'; sleep 0.05; printf '\\x99\\x82\\n'"),
             *("printf 'a\\0b\\n'", "head -c 3000 /dev/urandom"),
@@ -721,7 +721,7 @@ def test_row_13_a_pipeline_of_the_shell_goes_on(tmp_path):
 def test_row_14_nothing_grows():
     """Descriptors, threads, processes and memory of a program and of what works for it, over calls and over tools."""
     with Host(GROWS) as host:
-        before, after = host.hear(60), host.hear(60)
+        before, after = host.hear(), host.hear()
     for index, most in enumerate([2, 0, 2, 2, 400, 400]):  # of pages: 1.6 MB
         assert after[index] <= before[index] + most, (before, after)
 
@@ -730,7 +730,7 @@ def test_row_14_one_folder_of_the_user(tmp_path):
     """Library, server and command line keep their files in one folder, and so under one cap; a tool lists its own."""
     long_one, place = "seq 30000", tmp_path / ("bash-tool-of-%d" % os.getuid())
     for _ in range(5):
-        with made(default=10) as tool:
+        with made(default=AMPLE_S) as tool:
             result = tool.run(long_one)
             assert Path(result.output_file).parent == place
     pid = made().run("sleep 20", mode="background").pid
@@ -799,7 +799,7 @@ def test_row_16_files_are_made_anew(tmp_path):
     place.mkdir()
     users = tmp_path / ("bash-tool-of-%d" % os.getuid())
     for state_dir, folder in (place / "library", place / "library"), (None, users):
-        with made(tmp_path, state_dir=state_dir, default=10) as tool:
+        with made(tmp_path, state_dir=state_dir, default=AMPLE_S) as tool:
             removal(lambda command, **mode: tool.call(dict(mode, command=command)).text, folder)
             assert isinstance(tool.jobs(), list)
         Path("go").unlink()
@@ -854,7 +854,7 @@ def test_row_17_a_task_that_is_cancelled():
             await asyncio.sleep(0.01)
         return running(number), (await kept).text
 
-    assert asyncio.run(program(made(default=20), unique())) == ([], "kept\n")
+    assert asyncio.run(program(made(default=AMPLE_S), unique())) == ([], "kept\n")
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -1102,7 +1102,7 @@ def test_row_21_a_host_that_confines_itself_later(way, tmp_path):
 def test_row_22_out_of_memory():
     """The OOM kill of a command is told as what it is; the next call works."""
     eats = PYTHON + " -c 'x = bytearray(300 << 20); print(len(x))'"
-    with made(default=15) as tool:
+    with made(default=AMPLE_S) as tool:
         result = tool.run("ulimit -v 100000; " + eats)
         assert result.exit_code and "MemoryError" in result.text
         with cgroup("memory", memory__limit_in_bytes=64 << 20) as (_, folder):
@@ -1299,9 +1299,13 @@ def test_row_25_what_detaches_or_traces():
             return
         number = unique()
         command, says = (text.format(n=number) for text in ELSEWHERE[case])
-        result = made(default=2.0, grace=0.5).run("export TMUX_TMPDIR=/tmp\n%s; sleep %s" % (command, number))
-        assert result.status == "timed_out" and says in result.text, result.text
-        assert not running(number) and result.duration_s < 2.5 + slack_s()
+        for limit in 2.0, 10.0, 50.0:  # on a busy machine it takes long until they have begun
+            result = made(default=limit, grace=0.5).run("export TMUX_TMPDIR=/tmp\n%s; sleep %s" % (command, number))
+            assert result.status == "timed_out" and not running(number)
+            assert result.duration_s < limit + 0.5 + slack_s()
+            if says in result.text:
+                return
+        raise AssertionError(result.text)
 
     side_by_side(act, ELSEWHERE, workers=10)
 
@@ -1314,10 +1318,14 @@ def test_row_25_a_nested_agent():
         "tool.run('exec sleep %s', mode='background'); print(tool.run('echo inner').text, end='', flush=True); "
         "tool.run('(setsid sleep %s &); sleep %s')" % (IMPORTABLE, number, number, number)
     )
-    with made(default=2.0, grace=0.5) as tool:
-        result = tool.run("%s -c %s" % (PYTHON, shlex.quote(program)))
-        assert result.status == "timed_out" and result.stdout.startswith("inner\n"), result.text
-        assert not running(number) and tool.run("echo next").text == "next\n"
+    for limit in 2.0, 10.0, 50.0:
+        with made(default=limit, grace=0.5) as tool:
+            result = tool.run("%s -c %s" % (PYTHON, shlex.quote(program)))
+            assert result.status == "timed_out" and not running(number)
+            assert tool.run("echo next").text == "next\n"
+        if result.stdout.startswith("inner\n"):
+            return
+    raise AssertionError(result.text)
 
 
 @needs_root
@@ -1353,11 +1361,11 @@ def test_row_25_a_clock_that_jumps(tmp_path):
 # ---- 26 The supervisor is killed ----------------------------------------------------------------
 def test_row_26_the_status_is_unknown():
     """Never 0; what it left is killed; the next call works."""
-    with made(default=20) as tool:
+    with made(default=AMPLE_S) as tool:
         for command in "kill -9 $PPID; exec sleep {n}", "(setsid sleep {n} &); sleep {n} & kill -9 $PPID; wait; exit 0":
             for profile in bash_tool.MODES, bash_tool.STREAMS, bash_tool.GUARDED:
                 number = unique()
-                result = made(profile=profile, default=20).run(command.format(n=number))
+                result = made(profile=profile, default=AMPLE_S).run(command.format(n=number))
                 assert (result.status, result.error, result.exit_code) == ("failed", "status_unknown", None)
                 assert result.is_error and result.duration_s < 5
                 assert eventually(lambda: not running(number), 1 + slack_s()), running(number)
@@ -1400,4 +1408,4 @@ def test_row_26_a_directory_that_hangs(tmp_path):
             for status, code, ran, took in hung:
                 assert status in ("timed_out", "cancelled", "failed") and code is None and not ran
                 assert took < 0.5 + 0.2 + 5 + 2 + slack_s()
-            assert text == "next\n" and host.ended(5) == 0
+            assert text == "next\n" and host.ended() == 0

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.known_commands import any_of, known_commands
-from tests.processes import FUNCTIONS, alive, functions_of_a_host, number_in
+from tests.processes import AMPLE_S, FUNCTIONS, alive, functions_of_a_host, number_in
 from tests.spec import fenced
 from tests.support import PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, THOROUGH, TOOL, BashTool, Client, bash_tool, cancelled_when
 from tests.support import descriptors, fault, few, first_of, in_bytes, in_host, lasting, long_look, needs_proc
@@ -244,7 +244,7 @@ def test_a_large_standard_input(shell):
 def test_a_long_state_with_all_bytes():
     """A variable of all bytes, 200 variables, and a directory of a long name; from 64 MiB on nothing is carried."""
     every = bytes(range(1, 256))
-    with BashTool(carry=True) as tool:
+    with BashTool(carry=True, profile=tiny(default=AMPLE_S)) as tool:
         tool.run("d=$(printf %%0200d 0); mkdir -p $d/$d/$d; cd $d/$d/$d; export T_all=%s" % in_bytes(every))
         tool.run("for n in {1..200}; do export T_$n=$(printf '%0900d' $n); done")
         result = tool.run("printf %s \"$T_all\" | od -An -v -tx1; env | grep -c '^T_[0-9]*=0*[0-9]*$'; echo ${#PWD}")
@@ -310,14 +310,14 @@ def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_
     os.symlink("place", "link")
     here, see = os.getcwd(), "pwd; cd ..; pwd"
     below = "%s/link/below\n%s/link\n" % (here, here)
-    with BashTool(carry=True, profile=tiny(default=20)) as tool:
+    with BashTool(carry=True, profile=tiny(default=AMPLE_S)) as tool:
         tool.run("cd link/below")
         assert tool.run(see, env={"T_A_": "1"}).stdout == below
         assert tool.run(see, cwd=here + "/link/below").stdout == below
         with long_look():
             assert tool.run(see, mode="background").stdout.startswith(below)
         assert tool.run(see).stdout == below and tool.run("pwd").stdout == here + "/link\n"
-    with BashTool(carry=True, profile=tiny(default=20), shell=("env", "bash")) as tool:
+    with BashTool(carry=True, profile=tiny(default=AMPLE_S), shell=("env", "bash")) as tool:
         tool.run("cd link/below")
         assert tool.run(see, env={"T_A_": "1"}, stdin="data").stdout == below
 

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import CHANGED, PATIENCE_S, alive, carriers, eventually, number_in, of_proc, parent_of
+from tests.processes import AMPLE_S, CHANGED, PATIENCE_S, alive, carriers, eventually, number_in, of_proc, parent_of
 from tests.spec import LONGER_MODES
 from tests.support import ABSENT_FEATURES, MODES, PROFILES, WITHOUT, BashTool, Cancel, background, bash_tool, cli
-from tests.support import compiled_script, descriptors, fault, in_host, keeping, lasting, needs_proc, ran, supervisor_of
-from tests.support import tiny, variant_module, warm_up, with_supervisors_that
+from tests.support import compiled_script, descriptors, fault, in_host, keeping, lasting, needs_proc, ran, slack_s
+from tests.support import supervisor_of, tiny, variant_module, warm_up, with_supervisors_that
 
 
 @fault(
@@ -379,7 +379,7 @@ def test_t08_no_busy_waiting():
         fields = Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    with BashTool(profile=tiny(default=30, grace=1.5)) as tool:
+    with BashTool(profile=tiny(default=AMPLE_S, grace=1.5)) as tool:
         for command, limit_s in (("exec >&- 2>&-; sleep 1.5", None), ("trap '' TERM; while :; do sleep 1; done", 0.2)):
             tool.run(":")
             begun, used = time.process_time(), []
@@ -448,7 +448,7 @@ def test_other_ways_for_the_text(lacking):
     if WITHOUT != "memfd":
         places += ABSENT_FEATURES["memfd"]
     module = variant_module(*places)
-    tool = module.BashTool(profile=tiny(default=20, module=module))
+    tool = module.BashTool(profile=tiny(default=AMPLE_S, module=module))
     for size in (0, 10, 70000, 300000):
         result = tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size))
         if lacking == "memfd":
@@ -577,7 +577,7 @@ def test_a_host_without_a_path(path):
         os._exit(0)
     """
     in_host(program % path)
-    assert eventually(lambda: not alive(number_in("p0")) and not alive(number_in("p1")), 5)
+    assert eventually(lambda: not alive(number_in("p0")) and not alive(number_in("p1")), 5 + slack_s())
 
 
 def test_a_command_line_without_streams():

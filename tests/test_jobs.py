@@ -327,7 +327,7 @@ def test_twenty_jobs_end_while_four_threads_call(way):
             caller.start()
         with ThreadPoolExecutor(5) as pool:
             list(pool.map(starts, twenty_commands(7)))
-        assert eventually(lambda: len(ended) == 20, 30), (started, ended)
+        assert eventually(lambda: len(ended) == 20), (started, ended)
         time.sleep(0.2)
         over.set()
         for caller in callers:

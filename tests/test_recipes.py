@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import eventually, running
+from tests.processes import PATIENCE_S, eventually, running
 from tests.spec import HERE
 from tests.support import RECIPES, TOOL, BashTool, needs_proc, needs_root, recipes, unique
 from tests.test_spec import converse_as
@@ -92,7 +92,7 @@ def test_an_interrupted_evaluation_keeps_results_and_leaves_nothing(way, end, tm
     try:
         assert eventually(lambda: results.exists() and results.read_text().count("\n") >= 20) and running(seconds)
         host.send_signal(signal.SIGINT)
-        _, said = host.communicate(timeout=20)
+        _, said = host.communicate(timeout=PATIENCE_S)
     finally:
         host.kill()
     assert not running(seconds) and said.rstrip().endswith(b"KeyboardInterrupt")

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from tests.known_commands import any_of
-from tests.processes import CHANGED, alive, eventually, number_in
+from tests.processes import CHANGED, PATIENCE_S, alive, eventually, number_in
 from tests.support import THOROUGH, TOOL, WITHOUT, BashTool, Client, background, bash_tool, birth, compiled_script
 from tests.support import fault, forked_program, in_host, keeping, lasting, lives_in, needs_proc, nowhere_to_write
 from tests.support import record_beside, request, stop_in, supervisor_of, tiny, variant_module, with_supervisors_that
@@ -37,7 +37,7 @@ def test_what_a_server_was_started_to_ignore(number):
         keyboard.write(json.dumps(request("ping")).encode() + b"\n")
         assert json.loads(server.stdout.readline())["id"] == 1
         server.send_signal(number)
-        assert server.wait(timeout=20) == 0
+        assert server.wait(timeout=PATIENCE_S) == 0
 
 
 @fault("a_server_without_a_reader", saboteur=("Server.serve", "self._has_reader and monotonic", "monotonic"))
@@ -49,7 +49,7 @@ def test_a_server_without_a_reader_ends_at_once():
         client.process.stdout.close()
         client.process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n' * 9)
         client.process.stdin.close()
-        assert client.process.wait(timeout=20) == 0 and not alive(pid)
+        assert client.process.wait(timeout=PATIENCE_S) == 0 and not alive(pid)
 
 
 @fault("no_message_is_lost", saboteur=("Server._write", "self._written_s = monotonic()", "pass"))
@@ -231,7 +231,7 @@ def test_signals_of_a_busy_server(numbers):
                 os.write(stdin, line)
             for number in numbers.split():
                 client.process.send_signal(getattr(signal, "SIG" + number))
-            assert client.process.wait(timeout=20) == 0 and client.process.stderr.read() == b""
+            assert client.process.wait(timeout=PATIENCE_S) == 0 and client.process.stderr.read() == b""
             client.process.stderr.close()
 
 
@@ -249,7 +249,7 @@ def test_a_sink_that_does_not_block():
         with ours.makefile("rb") as lines:
             assert {json.loads(lines.readline())["id"] for _ in range(2)} == {1, 2}
             server.stdin.close()
-            assert server.wait(timeout=20) == 0 and not lines.read()
+            assert server.wait(timeout=PATIENCE_S) == 0 and not lines.read()
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.setblocking(False)
@@ -257,10 +257,10 @@ def test_a_sink_that_does_not_block():
         shell = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=theirs)
         theirs.close()
         with ours.makefile("rb") as lines:  # the command line too
-            assert lines.read().endswith(b"\n20000\n") and shell.wait(timeout=20) == 3
+            assert lines.read().endswith(b"\n20000\n") and shell.wait(timeout=PATIENCE_S) == 3
     with open("/dev/full", "wb") as full:
         server = subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=full)
     server.stdin.write(json.dumps(request("ping")).encode() + b"\n")
     server.stdin.flush()
-    assert server.wait(timeout=20) == 0  # though its input is still open
+    assert server.wait(timeout=PATIENCE_S) == 0  # though its input is still open
     server.stdin.close()

@@ -22,6 +22,7 @@ import test_bash_tool
 from tests.conformance.panel import BROKEN
 from tests.spec import CLAUSES, EXAMPLES, HERE, LEVELS_OF, REFERENCE, SPEC, TAG, UPON, Conversation, dumped_examples
 from tests.spec import fenced, holds_clause, offers_example, rows_of, spec_for, steps_of, without_jobs
+from tests.processes import PATIENCE_S
 from tests.support import MODES, PROFILES, SABOTEURS, SOURCE, TOOL, BashTool, Cancel, Client, bash_tool, changed, cli
 from tests.support import compiled_script, long_look, needs_proc, one_or_more, ran, recipes, sabotaged
 from tests.support import saboteurs_at_tests, slack_s
@@ -476,7 +477,7 @@ class LibraryConversation(Conversation):
         begun = time.monotonic()
         got = self.client.receive()
         self.took += time.monotonic() - begun
-        assert got is not None, "the server has ended, with exit code %s" % self.client.process.wait(timeout=20)
+        assert got is not None, "the server has ended, with exit code %s" % self.client.process.wait(timeout=PATIENCE_S)
         self.holds(got, json.loads(line), json.dumps(got)[:3000])
 
 

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.conformance.core import RULES
+from tests.processes import PATIENCE_S
 from tests.spec import CLAUSES, UPON
 from tests.support import bash_tool
 from tests.vectors import HERE, KINDS, cases_of, levels_of, path_of, wrong_cases
@@ -40,5 +41,5 @@ def test_vectors_name_clauses_and_hold_no_secret(kind):
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_vectors_carry_to_another_language():
-    done = subprocess.run(["node", str(HERE / "port.mjs")], stdout=subprocess.PIPE, timeout=60)
+    done = subprocess.run(["node", str(HERE / "port.mjs")], stdout=subprocess.PIPE, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout.decode()

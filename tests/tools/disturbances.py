@@ -56,13 +56,14 @@ DISTURBANCES = {  # what runs beside the suite, its environment, and what stands
     "low priority": ([BUSY] * 2 * CPUS, {}, ["nice", "-n", "5"]),  # it gets a seventh of the processors
     "long sleeps": ([], {"PATH": "%s:%s" % (SLOW, os.environ["PATH"])}, []),
 }
-QUIET = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+QUIET = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 @contextlib.contextmanager
 def beside(commands):
-    """These commands run within the block."""
-    running = [subprocess.Popen(words, cwd=HERE, **QUIET) for words in commands]
+    """These commands run within the block, in groups of their own, but in this session: sched(7) shares the processors
+    among sessions, and 25 sessions beside that of the suite would leave it a 26th."""
+    running = [subprocess.Popen(words, cwd=HERE, preexec_fn=os.setpgrp, **QUIET) for words in commands]
     try:
         yield
     finally:
@@ -90,7 +91,7 @@ def main(runs, *arguments):
             more = {"BASH_TOOL_SHUFFLE": str(n)}
         begun = time.monotonic()
         with beside(commands):
-            options = dict(QUIET, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=False)
+            options = dict(QUIET, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             env = dict(os.environ, **more)
             done = subprocess.run([*before, *SUITE, *arguments], cwd=HERE, env=env, **options)
         output = done.stdout.decode("utf-8", "replace")
