@@ -739,19 +739,22 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def descendants(spared: Container[int] = ()) -> dict[int, int]:
+def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
     """The live processes below this one: a dict of their groups by their numbers, parents before
     their children, and of siblings the later ones first. `spared`: children of this process that
     are left out, with all that is below them."""
-    waiting = [pid for pid in _children(os.getpid()) if pid not in spared] if SEES_TREE else []
     found: dict[int, int] = {}
-    while waiting:
-        pid = waiting.pop()
-        fields = _stat(pid) if pid not in found else []
-        # A process whose first thread alone has ended is in state Z too (field num_threads).
-        if fields and (fields[0] not in (b"Z", b"X") or int(fields[17]) > 1):
-            found[pid] = int(fields[2])
-            waiting += _children(pid)
+    seen = set(spared)
+    # Again, because a process that loses its parent during the walk becomes a child of this one.
+    while SEES_TREE and (waiting := [p for p in _children(os.getpid()) if p not in seen]):
+        while waiting:
+            pid = waiting.pop()
+            fields = [] if pid in seen else _stat(pid)
+            seen.add(pid)
+            # A process whose first thread alone has ended is in state Z too (field num_threads).
+            if fields and (fields[0] not in (b"Z", b"X") or int(fields[17]) > 1):
+                found[pid] = int(fields[2])
+                waiting += _children(pid)
     return found
 
 
@@ -772,7 +775,7 @@ def _signal(pid: int, number: int) -> bool:
         return False
 
 
-def _kill_below(spared: Container[int] = ()) -> None:
+def _kill_below(spared: Iterable[int] = ()) -> None:
     """One pass of KILL over the processes below this one. Passes follow until ECHILD: a later pass
     kills what a process that forks and exits all the time has left. STOP before KILL was
     measured to take 10 to 500 times as long: each pass lists the stopped processes again."""

@@ -222,7 +222,7 @@ settings.register_profile(
     "suite",
     derandomize=not THOROUGH,  # `make test` says the same each time; `make thorough` looks for what is new
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    **dict(deadline=None, max_examples=500 if THOROUGH else 100 if CHANGED else 50, print_blob=True),
+    **dict(deadline=None, max_examples=500 if THOROUGH else 100 if CHANGED else 30, print_blob=True),
 )
 settings.register_profile("sabotage", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("sabotage" if CHANGED else "suite")

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import alive, eventually, number_in
-from tests.support import BashTool, cancelled_when, dying_host, fault, lasting, needs_proc, tiny
+from tests.support import BashTool, bash_tool, cancelled_when, dying_host, fault, in_fork, lasting, needs_proc, tiny
 
 pytestmark = needs_proc
 
@@ -203,6 +204,28 @@ def test_a_second_cancel_ends_what_swallows_int():
         threading.Thread(target=asked, daemon=True).start()
         result = tool.run("exec %s stubborn.py" % sys.executable, cancel=cancel)
     assert result.status == "cancelled" and time.monotonic() - begun_s < 15 and not alive(number_in("me"))
+
+
+@fault("what_loses_its_parent", saboteur=("descendants", "while SEES_TREE and", "if SEES_TREE and"))
+def test_what_loses_its_parent_while_it_is_looked_for_is_found():
+    """It is below neither process when the children of each are listed: a stop took it for ended, and sent it TERM."""
+
+    def act():
+        bash_tool._look_for_tree()
+        words = ["sh", "-c", lasting("sleep 600 & echo $!; wait")]
+        parent = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        child, children = int(parent.stdout.readline()), bash_tool._children
+
+        def listed(pid):
+            if pid == parent.pid:
+                parent.kill()
+                parent.wait()
+            return children(pid)
+
+        bash_tool._children = listed
+        assert child in bash_tool.descendants()
+
+    in_fork(act)
 
 
 def test_a_plain_sleep_ends_at_once():

@@ -69,9 +69,10 @@ def beside(commands):
     finally:
         for process in running:
             os.killpg(process.pid, signal.SIGINT)  # a suite then ends what it runs
+        deadline = time.monotonic() + 30
         for process in running:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(30)
+                process.wait(max(0.0, deadline - time.monotonic()))
             process.kill()
             process.wait()
 
