@@ -420,12 +420,15 @@ def cancelled_after(seconds):
     return cancel
 
 
-def cancelled_when(path, times=1, written=False):
-    """A token that is cancelled as soon as a file is there, or has a whole line."""
-    cancel = Cancel()
+def cancelled_when(sign, times=1, written=False):
+    """A token that is cancelled as soon as a file of this name is there, or has a whole line; or a function says so."""
+    cancel, path = Cancel(), not callable(sign) and Path(sign)
+
+    def has_come():
+        return path.exists() and (not written or path.read_text().endswith("\n"))
 
     def watch():
-        if eventually(lambda: Path(path).exists() and (not written or Path(path).read_text().endswith("\n"))):
+        if eventually(has_come if path else sign):
             for _ in range(times):
                 cancel.cancel()
                 time.sleep(0.3)
