@@ -1506,8 +1506,8 @@ FILTERS = frozenset(
 # What may get INT while it reads a pipe or a file. Others take the end of a pipe, which a stop
 # brings about, for the end of a whole input, or go on with the next line: `xargs rm`, `node -i`.
 READERS = {"pipe": {"python", "pypy", "psql"}, "file": {"python", "pypy"}}
-# After an INT psql goes on with the next of two statements, sqlite3 with what follows the first.
-STATEMENTS = {"psql": (b"-c", b"--command"), "sqlite3": (b"-cmd", b"-init")}
+# After an INT these go on with the next statement: with so many of these options there is one.
+STATEMENTS = {"psql": (2, (b"-c", b"--command")), "sqlite3": (1, (b"-cmd", b"-init"))}
 # They end with their command; by a signal timeout would end the filters of its group too.
 WRAPPERS = frozenset(("timeout", "strace"))
 # One file, many programs: Alpine, some builds of coreutils.
@@ -1529,7 +1529,7 @@ class Process(NamedTuple):
 
 
 def look_at(pid: int) -> Process:
-    """Looks at a process."""
+    """What a stop needs to know of a process."""
     fields = _stat(pid) or [b"0"] * 32
     parent, blocked, ignored, caught = (int(fields[n]) for n in (1, 29, 30, 31))
     name, reads, folder = "", "", "%s/%d/" % (PROC, pid)
@@ -1566,8 +1566,8 @@ def ends_at_interrupt(process: Process) -> bool:
     unfit = process.ignored | process.caught if is_python else process.ignored
     if not process.caught & _INT or unfit & _TERM or process.program in SHELLS:
         return False
-    statements = STATEMENTS.get(process.program, ())
-    if sum(word.startswith(statements) for word in process.words) > (process.program == "psql"):
+    enough, options = STATEMENTS.get(process.program, (1, ()))
+    if sum(word.startswith(options) for word in process.words) >= enough:
         return False
     # `python3 -i` and a debugger go on with the next line.
     reads_lines = any(
