@@ -3050,7 +3050,8 @@ def check_function(name: str, value: object) -> None:
 # Of variables: what check_strings wants, and its pattern. A list in one string, "A,B", or a pair
 # "A=B" would else be a name that no variable has.
 NAMES = (
-    'a list such as ["GH_TOKEN", "AWS_*"], on the command line the option once for each name',
+    'a list of names such as ["GH_TOKEN", "AWS_*"], on the command line the option once for each; '
+    "values go into env",
     r"[^\0=,\s]+",
 )
 
@@ -3170,7 +3171,7 @@ class Profile:
         require(
             right,
             "timeouts_s",
-            'seconds by mode, with "default"; "background" where the format tells of jobs',
+            'seconds by mode such as {"default": 30}; "background" where the format tells of jobs',
             limits,
         )
         for mode, limit_s in limits.items():
@@ -3987,7 +3988,7 @@ def check_shell(given: str | Sequence[str]) -> list[bytes]:
     words = check_strings(given, "shell")
     wanted = (
         "words that end in bash or in a program that starts it, without options behind bash; "
-        "a string is one word"
+        "`nice bash` is two words"
     )
     first = words[0] if words else ""
     is_program = "/" in first or " " not in first  # none is called `nice bash`
@@ -4984,7 +4985,7 @@ class JobTable:
         self._terms = terms
         self._starting: list[Exchange] = []  # background commands that are not jobs yet
         # By number: those that this tool has started, or was asked about.
-        self._known: dict[int | None, Job] = {}
+        self._known: dict[int, Job] = {}
         self._untold: dict[int, Job] = {}  # by number
         self._recent: deque[Job] = deque()  # that have ended, the latest last
 
@@ -5052,7 +5053,7 @@ class JobTable:
                 jobs.append(known.get(path) or Job(path, profile.grace_s))
         return sorted(jobs, key=lambda job: job.created)
 
-    def get(self, pid: int | None) -> Job:
+    def get(self, pid: int) -> Job:
         """The job with this number in its latest use; of a job that is known the files may be
         gone. Raises LookupError, with the jobs that run."""
         known = self._known.get(pid)
@@ -5384,7 +5385,9 @@ class BashTool(Live):
 
     def job(self, pid: int | None) -> Job:
         """The job with this number, the latest if the number was reused. Raises LookupError, naming
-        the live jobs, if there is none: also for None, the `pid` of a result without a job."""
+        the live jobs, if there is none; and for None, the `pid` of a result without a job."""
+        if pid is None:
+            raise LookupError("this result has no job; its text says why")
         return self._session.jobs.get(pid)
 
     def wait(

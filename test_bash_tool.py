@@ -4554,14 +4554,19 @@ def test_req_bash_025_24_a_byte_order_mark(blanks, end):
 @fewer(known_commands(signals=[]), any_of(0, 0.3))
 @example(Known("echo last; exit 3", merged="last\n", code=3), 0.4)
 def test_req_bash_025_25_what_ends_soon_is_answered(known, pause_s):
-    with Client() as client:
-        numbers = [client.begin("sleep %s\n%s" % (pause_s, known.text), token="t") for _ in range(3)]
-        endless = client.begin(lasting("echo $$ > shell; sleep 600"))
-        pid = number_in(Path("shell"))
-        client.process.stdin.close()
-        assert all(client.answer(number)["result"]["content"][0]["text"].endswith(known.merged) for number in numbers)
-        assert client.ended() == 0 and not alive(pid) and endless not in client.answers
-    os.remove("shell")
+    def are_answered():  # the second is short for a busy machine
+        with Client() as client:
+            numbers = [client.begin("sleep %s\n%s" % (pause_s, known.text), token="t") for _ in range(3)]
+            client.begin(lasting("echo $$ > shell; sleep 600"))
+            pid = number_in(Path("shell"))
+            client.process.stdin.close()
+            answers = [message for message in iter(client.receive, None) if "id" in message]
+            assert client.ended() == 0 and not alive(pid)
+        os.remove("shell")
+        assert all(answer["result"]["content"][0]["text"].endswith(known.merged) for answer in answers)
+        return sorted(answer["id"] for answer in answers) == numbers
+
+    assert eventually(are_answered)
 
 
 @clause("025.26", saboteur=("Server.serve", "if not (obeyed or underway.answer):", "if False:"))
@@ -5133,7 +5138,7 @@ def test_req_bash_026_12_what_no_command_can_run_behind(wrapper, other, folder, 
         with pytest.raises(ValueError, match="^shell takes words that end in bash"):
             BashTool(shell=shell)
     for shell in "nice bash", ("nice -n 5", *wrapper, "bash"):
-        with pytest.raises(ValueError, match="; a string is one word, got .*nice"):
+        with pytest.raises(ValueError, match="; `nice bash` is two words, got .*nice"):
             BashTool(shell=shell)
     for right in ("bash", *(["bash-5.2", "rbash", other + "-here", "sandbox"] if "bash" not in wrapper else [])):
         BashTool(shell=(*wrapper, folder + right))
