@@ -3987,7 +3987,7 @@ def check_shell(given: str | Sequence[str]) -> list[bytes]:
     may start bash."""
     words = check_strings(given, "shell")
     wanted = (
-        "words that end in bash or in a program that starts it, without options behind bash; "
+        "words that end in bash or a program that starts it, without options behind bash; "
         "`nice bash` is two words"
     )
     first = words[0] if words else ""
