@@ -2099,7 +2099,7 @@ class Supervisor(Loop):
         """Runs commands until there is a reason to end."""
         self.line.send("hello", *self.identity)
         until = monotonic() + IDLE_S
-        while not self.line.has_left and monotonic() < until:
+        while not self.line.has_left and (self.line.requests or monotonic() < until):
             if self.line.requests:
                 plan, self.kills = self.line.requests.pop(), 0
                 source = self.line.fds.pop() if self.line.fds else subprocess.DEVNULL
@@ -3595,12 +3595,13 @@ SECRET_RULES = (
     ),
     # Bundler: a host's user:password.
     ("pair", r"(?a)\ABUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+\Z", True),
-    # What a setting says, whatever its name is: a password that reads like this passes too. Then
-    # names of paths, all three; of git's settings; and of functions.
+    # What a setting says, whatever its name is: a password such as `none` passes too, and 123456
+    # does not. Then names of paths, all three; of git's settings; and of functions.
     (
         "pair",
         r"""(?x)
-        \A[^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?
+        \A(?!(?i:[^=]*(?:PASS(?:WORD|WD)?|PWD)=[0-9]{4}))
+        [^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?
         |true|false|yes|no|on|off|enabled|disabled|none|null|auto|always|never|optional|required
         |basic|bearer|digest|negotiate|ntlm|oauth2|oidc|saml|kerberos|gssapi|ldap|pam|jwt
         |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256)\Z

@@ -261,6 +261,24 @@ def test_a_command_that_ends_in_half_a_character_of_its_locale_is_run(tmp_path):
         assert tool.run("printf %s \"$BASH_EXECUTION_STRING\"").text == "printf %s \"$BASH_EXECUTION_STRING\""
 
 
+# Of a supervisor, which is busy when a request comes.
+LATE = """
+    def late(until, real=self.wait_until):
+        real(until)
+        if self.line.requests:
+            time.sleep(0.6)
+    self.wait_until = late
+"""
+
+
+@fault("a_request_that_comes", saboteur=("Supervisor.serve", "self.line.requests or", ""))
+def test_a_request_that_comes_as_a_supervisor_would_end_is_run():
+    """What was read of it cannot be asked of another supervisor: the command would be lost, its end unknown."""
+    module = with_supervisors_that(textwrap.dedent(LATE), IDLE_S="0.5")
+    with module.BashTool() as tool:
+        assert [tool.run("echo %d" % n).text for n in range(3)] == ["0\n", "1\n", "2\n"]
+
+
 # Runs in a supervisor as soon as it begins: what it signals and reaps is written to a file, a line each, in order.
 SPY = """
     for name in ("kill", "waitpid"):
