@@ -1497,7 +1497,7 @@ _INT, _TERM = 1 << signal.SIGINT - 1, 1 << signal.SIGTERM - 1
 # Known by their file: /proc/PID/comm of a script that is run by its first line has the name of the
 # script. Bash goes on with the next line when its child does not die of an INT.
 SHELLS = frozenset("sh bash rbash dash ash zsh ksh mksh fish csh tcsh busybox toybox".split())
-# At the end of their input they print what they hold, and act on nothing (see acts_at_end).
+# At the end of their input they print what they hold, and act on nothing (see ACTS_AT_END).
 FILTERS = frozenset(
     "head tail less more grep rg sort uniq comm join wc tee cat sed awk gawk mawk cut tr jq column "
     "nl tac fold fmt pr rev paste od xxd hexdump base64 cksum md5sum b2sum sha1sum sha256sum "
@@ -1506,10 +1506,28 @@ FILTERS = frozenset(
 # What may get INT while it reads a pipe or a file. Others take the end of a pipe, which a stop
 # brings about, for the end of a whole input, or go on with the next line: `xargs rm`, `node -i`.
 READERS = {"pipe": {"python", "pypy", "psql"}, "file": {"python", "pypy"}}
-# After an INT these go on with the next statement: with so many of these options there is one.
-STATEMENTS = {"psql": (2, (b"-c", b"--command")), "sqlite3": (1, (b"-cmd", b"-init"))}
-# They end with their command; by a signal timeout would end the filters of its group too.
-WRAPPERS = frozenset(("timeout", "strace"))
+# By the arguments, with a NUL behind each. With these an INT is followed by the next statement of
+# psql and sqlite3, the next command of gdb, and the next line of a Python that reads lines.
+GOES_ON = {
+    "psql": rb"(?s)(?:\0(?:-[^-\0]*c|--command).*){2}",
+    "sqlite3": rb"\0--?(?:cmd|init)",
+    "gdb": rb"\0--?i?(?:e?x|command|eval)",
+    **dict.fromkeys(
+        READERS["file"],
+        rb"\A[^\0]*(?:\0-[^\0]*)*?\0-[bBdEIOPqsSuvx]*i|\0-m\0(?:code|asyncio)\0"
+        rb"|(?:[iI][pP]ython3?|bpython|ptpython|pdb|\0shell|\0shell_plus)\0",
+    ),
+}
+# With these a filter acts at the end of its input: it replaces a file, or runs a program.
+ACTS_AT_END = {
+    "sort": rb"\0-(?:-o|[^-\0]*o)",
+    **dict.fromkeys(
+        ("awk", "gawk", "mawk"), rb'system\s*\(|getline|[|>]\s*"|\0(?:-f|--file|-E|--exec)'
+    ),
+}
+# They end with their command. From a signal of its own timeout ends the filters of its group, and
+# uv sends its command a second INT, which cuts off what that does at the first.
+WRAPPERS = frozenset("timeout strace uv su runuser sudo tini dumb".split())  # dumb-init
 # One file, many programs: Alpine, some builds of coreutils.
 MULTI_CALL = frozenset(("busybox", "toybox", "coreutils"))
 # In place of a signal:
@@ -1522,7 +1540,7 @@ class Process(NamedTuple):
 
     parent: int
     program: str = ""  # the name of its file, without a version; of a filter its own
-    words: Sequence[bytes] = ()  # its arguments
+    line: bytes = b""  # its arguments, with a NUL behind each
     caught: int = 0  # signals that it handles and does not block
     ignored: int = 0
     reads: str = ""  # its standard input: "file", "pipe", "live pipe" (of a filter), or else
@@ -1533,30 +1551,31 @@ def look_at(pid: int) -> Process:
     fields = _stat(pid) or [b"0"] * 32
     parent, blocked, ignored, caught = (int(fields[n]) for n in (1, 29, 30, 31))
     name, reads, folder = "", "", "%s/%d/" % (PROC, pid)
-    words = _of_process(pid, "cmdline").split(b"\0")
+    line = _of_process(pid, "cmdline")
     with suppress(OSError):  # another user's, or gone
-        name = os.path.basename(os.readlink(folder + "exe"))
-        name = name.partition(" ")[0].partition("-")[0].rstrip("0123456789.")  # python3.11
-        called = os.path.basename(os.fsdecode(words[0]))
+        name = os.path.basename(os.readlink(folder + "exe")).partition(" ")[0].partition("-")[0]
+        if name not in {*FILTERS, *GOES_ON}:
+            name = name.rstrip("0123456789.")  # python3.11
+        called = os.path.basename(os.fsdecode(line.partition(b"\0")[0]))
         if name in MULTI_CALL and called in FILTERS | WRAPPERS:
             name = called
         mode = os.stat(folder + "fd/0").st_mode
         reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
-        if reads == "pipe" and name in FILTERS and not acts_at_end(name, words):
+        if reads == "pipe" and name in FILTERS and not fits(ACTS_AT_END, name, line):
             # Bash 5.1 and later gives a small here-document as a pipe without a writer.
             fd = os.open(folder + "fd/0", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             poller = select.poll()
             poller.register(fd, 0)
             reads = "pipe" if poller.poll(0) else "live pipe"  # POLLHUP is told unasked
             os.close(fd)
-    return Process(parent, name, words, caught & ~blocked, ignored, reads)
+    return Process(parent, name, line, caught & ~blocked, ignored, reads)
 
 
-def acts_at_end(program: str, words: Iterable[bytes]) -> bool:
-    """True for a filter that acts when its input ends: `sort -o FILE` replaces the file, and awk
-    may run a program."""
-    output = (b"-o", b"--o") if program == "sort" else ()
-    return any(word.startswith(output) or b"system(" in word for word in words)
+def fits(patterns: Mapping[str, bytes], program: str, line: bytes) -> bool:
+    """True if there is a pattern for the program that its arguments match."""
+    import re  # here, because most supervisors need it not
+
+    return program in patterns and re.search(patterns[program], line) is not None
 
 
 def ends_at_interrupt(process: Process) -> bool:
@@ -1566,17 +1585,9 @@ def ends_at_interrupt(process: Process) -> bool:
     unfit = process.ignored | process.caught if is_python else process.ignored
     if not process.caught & _INT or unfit & _TERM or process.program in SHELLS:
         return False
-    enough, options = STATEMENTS.get(process.program, (1, ()))
-    if sum(word.startswith(options) for word in process.words) >= enough:
+    if (process.reads or not is_python) and fits(GOES_ON, process.program, process.line):
         return False
-    # `python3 -i` and a debugger go on with the next line.
-    reads_lines = any(
-        word.endswith((b"ipython", b"pdb"))
-        or (word.startswith(b"-") and word.endswith(b"i") and not word.startswith(b"--"))
-        for word in process.words
-    )
-    may_read = process.program in READERS.get(process.reads, ()) and not reads_lines
-    return not process.reads or may_read
+    return not process.reads or process.program in READERS.get(process.reads, ())
 
 
 class Steps:
@@ -1638,7 +1649,7 @@ class Steps:
             return signal.SIGINT
         if above == signal.SIGINT:
             # A worker of a pool is a fork of what has got INT, and would take the next task.
-            return signal.SIGTERM if process.words == parent.words else signal.SIGINT
+            return signal.SIGTERM if process.line == parent.line else signal.SIGINT
         if above and not (parent.caught | parent.ignored) & _TERM:
             return signal.SIGINT  # the parent ends at once
         # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
@@ -3570,9 +3581,9 @@ SECRET_RULES = (
         |(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)=  # of a JVM
         (?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)
         |(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})
-        |(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})
+        |(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|(?:X-)?Api-Key)\s?[:=]\s?[^\s$]{4})
         |(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})
-        |(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})  # in JSON
+        |(?i:"[\w.-]*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})  # in JSON
         |(?i:\b_(?:authToken|auth|password)=[^\s$]{8})  # of npm
         |^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\(  # of Go
         |(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}  # signed URLs
@@ -3621,13 +3632,13 @@ SECRET_RULES = (
         """,
         False,
     ),
-    # Not a program that asks for a password, nor three other things.
+    # Not a program that asks for a password, nor four other things.
     (
         "words",
         r"""(?x)
-        _(?!(?:ASK|BY|COM|MULTI)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PASS|PWD|PW
-        |SECRET|TOKEN|CREDENTIAL|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER|PRIVATE|PRIV|SECRET|SIGNING
-        |SSH)KEY)S?_
+        _(?!(?:ASK|BY|COM|MULTI|OVER)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PASS|PWD|PW
+        |SECRET|TOKEN|CREDENTIAL|MNEMONIC|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER|PRIVATE|PRIV|SECRET
+        |SIGNING|SSH)KEY)S?_
         """,
         True,
     ),
@@ -3669,7 +3680,8 @@ _UNAUTHENTICATED = r"""(?xai)
     |\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth[a-z]*|api
     |bearer|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b
     |\bUnable\ to\ locate\ credentials|\bnot\ logged\ in|\bno\ (?:API\ key|password\ supplied)
-    |\b(?:E401|ENEEDAUTH|authentication_?error)\b|\berror:\ 40[13]\b|\bauth\ login\b
+    |\b(?:E401|ENEEDAUTH|authentication_?error)\b|\berror:\ 40[13]\b
+    |\b40[13]\ Client\ Error|\bBad\ credentials|\b(?:auth|az|docker)\ login\b
     |\bresource\ is\ denied
     """
 # Colours that are forced where no terminal is, by any program's variable.
@@ -5013,7 +5025,8 @@ class JobTable:
 
     def give_back_place(self, exchange: Exchange) -> None:
         """The job has started, or will not."""
-        self._starting.remove(exchange)
+        with suppress(ValueError):  # given back already, or a command that was kept
+            self._starting.remove(exchange)
 
     def add(self, outcome: Outcome) -> Job | None:
         """Takes in the job of an answer, if it is about one."""
@@ -5029,6 +5042,7 @@ class JobTable:
     def start_monitor(self, job: Job, exchange: Exchange) -> None:
         """Starts the monitor thread of a job, whose end is to be told."""
         self._untold[job.pid] = job
+        self.give_back_place(exchange)  # at once, so that the job is not counted twice
         job._monitor_pid = os.getpid()
         monitor = partial(job._monitor, exchange, self._terms.on_job_end, self._recent)
         if not exchange.start_monitor(monitor):
@@ -5190,8 +5204,7 @@ class Session:
             if not is_answered:  # nobody knows of the file, nor of the job
                 exchange.abandon()
                 self.jobs.drop(job)
-            if plan.background:
-                self.jobs.give_back_place(exchange)
+            self.jobs.give_back_place(exchange)
 
 
 class BashTool(Live):

@@ -398,3 +398,24 @@ def test_a_log_that_is_emptied(tmp_path):
         assert eventually(lambda: "ERROR 42" in log.read_text(errors="replace"))
         assert "ERROR 42" in tool.call({"check_pid": job.pid}).text
         job.kill()
+
+
+@fault("a_job_takes_one_place", saboteur=("JobTable.start_monitor", "self.give_back_place(exchange)", "pass"))
+def test_a_job_takes_one_place_while_its_thread_starts(monkeypatch):
+    """Not one as a job and one as a start: of six threads that started 31 of 32 jobs one was refused."""
+    start, calls, go = bash_tool.Exchange.start_monitor, itertools.count(), threading.Event()
+
+    def late(exchange, receive):
+        if next(calls) == 0:
+            go.wait(60)
+        return start(exchange, receive)
+
+    monkeypatch.setattr(bash_tool.Exchange, "start_monitor", late)
+    with BashTool(max_jobs=2, ephemeral=True) as tool, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(tool.run, lasting("sleep 600"), mode="background")
+        try:
+            assert eventually(tool._session.jobs.live)
+            assert tool.run(lasting("sleep 600"), mode="background").status == "running"
+        finally:
+            go.set()
+        assert first.result().status == "running"

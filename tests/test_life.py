@@ -21,8 +21,13 @@ ON_INT, ON_TERM = 1 << INT - 1, 1 << TERM - 1  # in the masks of a process
 SAME = 1e-6  # two moments that differ by rounding
 
 
-def process(parent=0, program="sleep", caught=0, ignored=0, reads="", words=()):
-    return bash_tool.Process(parent, program, words or (program.encode(),), caught, ignored, reads)
+def words(line):
+    """The arguments of a command line, as /proc has them."""
+    return b"".join(word.encode() + b"\0" for word in line.split())
+
+
+def process(parent=0, program="sleep", caught=0, ignored=0, reads=""):
+    return bash_tool.Process(parent, program, words(program), caught, ignored, reads)
 
 
 # What a process is to a stop, and the signals that end it.
@@ -409,21 +414,21 @@ def below(parent, one, **fields):
     return one._replace(parent=parent, **fields)
 
 
-INTERACTIVE = PYTHON._replace(reads="pipe", words=(b"python3", b"-i"))
+INTERACTIVE = PYTHON._replace(reads="pipe", line=words("python3 -i"))
 INTERRUPTED, TRAPPED, WAITS = (PYTHON, "INT"), (TRAPPING, "TERM"), (below(2, PYTHON), "waits")
 # Of each pass the moment and the processes; of each process what it has been sent by then. The grace is 15 s.
 STOPS = {
     "all get TERM: their group gets it": [(0, {2: (BASH, None), 3: (below(2, PLAIN), None)})],
     "what catches INT": [(0, {2: (PYTHON, "INT"), 3: (PLAIN, "TERM"), 4: (NODE, "INT")})],
-    "a shell by its file": [(0, {2: (BASH._replace(words=(b"./s.sh",)), "TERM"), 3: (below(2, PYTHON), "INT")})],
+    "a shell by its file": [(0, {2: (BASH._replace(line=words("./s.sh")), "TERM"), 3: (below(2, PYTHON), "INT")})],
     "what ignores TERM": [(0, {2: (PYTHON, "INT"), 3: (NODE._replace(caught=ON_INT, ignored=ON_TERM), "TERM")})],
     "a Python that catches TERM": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(caught=BOTH), "TERM")})],
-    "a child of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON, words=(b"other",)), "INT")})],
+    "a child of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON, line=words("other")), "INT")})],
     "a fork of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), "TERM")})],
     "a file as input": [(0, {2: (PYTHON._replace(reads="file"), "INT"), 3: (NODE._replace(reads="file"), "TERM")})],
     "python3 -i < file": [(0, {2: (PYTHON, "INT"), 3: (INTERACTIVE._replace(reads="file"), "TERM")})],
     "python3 -m pdb < file": [
-        (0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="file", words=(b"python3", b"-m", b"pdb")), "TERM")})
+        (0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="file", line=words("python3 -m pdb")), "TERM")})
     ],
     "below timeout": [(0, {2: (BASH, "TERM"), 3: (below(2, TIMEOUT), "spared"), 4: (below(3, PYTHON), "INT")})],
     "below timeout and a shell with a trap": [
@@ -431,12 +436,10 @@ STOPS = {
         (0.1, {3: (below(1, TIMEOUT), "spared"), 4: (below(3, PYTHON), "INT")}),
     ],
     "timeout without a child": [(0, {2: (PYTHON, "INT"), 3: (TIMEOUT, "INT")})],
-    "psql with one statement": [(0, {2: (PSQL._replace(words=(b"psql", b"-c", b"a")), "INT")})],
-    "psql with two": [(0, {2: (PYTHON, "INT"), 3: (PSQL._replace(words=(b"psql", b"-c", b"a", b"-cb")), "TERM")})],
-    "sqlite3 -cmd": [
-        (0, {2: (SQLITE, "INT"), 3: (SQLITE._replace(words=(b"sqlite3", b"-cmd", b"a", b"f", b"b")), "TERM")})
-    ],
-    "an option that ends in i": [(0, {2: (PYTHON._replace(reads="pipe", words=(b"python3", b"x", b"--cli")), "INT")})],
+    "psql with one statement": [(0, {2: (PSQL._replace(line=words("psql -c a")), "INT")})],
+    "psql with two": [(0, {2: (PYTHON, "INT"), 3: (PSQL._replace(line=words("psql -c a -cb")), "TERM")})],
+    "sqlite3 -cmd": [(0, {2: (SQLITE, "INT"), 3: (SQLITE._replace(line=words("sqlite3 -cmd a f b")), "TERM")})],
+    "an option that ends in i": [(0, {2: (PYTHON._replace(reads="pipe", line=words("python3 x --cli")), "INT")})],
     "a reader of a file below a shell with a trap": [
         (0, {2: TRAPPED, 3: (below(2, PYTHON, reads="file"), "waits"), 4: (below(1, PYTHON), "INT")})
     ],
@@ -481,7 +484,7 @@ WRONG_STEPS = [
     *(("ends_at_interrupt", "or unfit & _TERM", ""), ("ends_at_interrupt", "not process.caught & _INT or", "")),
     ("ends_at_interrupt", "return not process.reads or", "return process.reads != 'file' or"),
     *(
-        ("ends_at_interrupt", "and not reads_lines", ""),
+        ("ends_at_interrupt", "and fits(GOES_ON, process.program, process.line)", "and False"),
         ("ends_at_interrupt", "process.program in READERS.get(process.reads, ())", "True"),
     ),
     *(("Steps.choose", 'reads == "live pipe"', 'reads == "pipe"'), ("Steps.choose", "and pid not in parents", "")),
@@ -489,16 +492,14 @@ WRONG_STEPS = [
     ("Steps.choose", "and passed_s < self._grace_s / 3", ""),
     ("Steps.choose", "not in (0, before.get(pid))", "not in (0,)"),
     ("Steps.choose", "and self.asked_by == {signal.SIGTERM}", "and False"),
-    ("ends_at_interrupt", "STATEMENTS.get(process.program, (1, ()))", "(1, (b'-c', b'-cmd'))"),
-    ("ends_at_interrupt", "STATEMENTS.get(process.program, (1, ()))", "(1, ())"),
+    ("ends_at_interrupt", "(process.reads or not is_python) and", ""),
     ("Steps.choose", "is_wrapper or", ""),
     ("Steps._choose_one", "while parent and parent.program in WRAPPERS:", "while False:"),
-    ("ends_at_interrupt", 'and not word.startswith(b"--")', ""),
     ("Steps.choose", "is_new and self._is_cleanup(process)", "self._is_cleanup(process)"),
     ("Steps._is_cleanup", "above == _CLEANUP or", ""),
     ("Steps._is_cleanup", "caught & _TERM", "caught"),
     ("Steps._is_cleanup", "bool(above and", "bool("),
-    ("Steps._choose_one", "process.words == parent.words", "False"),
+    ("Steps._choose_one", "process.line == parent.line", "False"),
     ("Steps._choose_one", "and not (parent.caught | parent.ignored) & _TERM", ""),
     ("Steps._choose_one", "return 0 if is_patient else signal.SIGTERM", "return 0"),
     ("Steps._choose_one", "and \"pipe\" not in process.reads", ""),
@@ -521,10 +522,29 @@ def test_a_stop_asks_each_process_in_its_way():
             assert {pid: sent[pid] for pid in known if pid in sent} == given, case
 
 
-@fault("what_acts", saboteur=("acts_at_end", 'program == "sort"', "False"))
-def test_what_acts_at_the_end_of_its_input_is_no_filter():
-    """A stop ends the input of a filter: with half of it no file may be replaced and no program run."""
-    acting = {"sort -o f", "sort -r --output=f", "awk END{system(1)}"}
-    harmless = {"sort -r", "grep -o x", "cut --output-delimiter=,", "awk {print}"}
-    seen = {line for line in acting | harmless if bash_tool.acts_at_end(line.split()[0], line.encode().split())}
-    assert seen == acting
+GO_ON = """psql -c a -c b; psql -Atc a -qcb; psql --command=a -c b; sqlite3 -cmd a f; sqlite3 --init f f; gdb -q -ex run ./x
+gdb -x f; python3 -i; python3 -ic 1; python3 -u -qi x.py; python3 -m code; python3 -m asyncio; python3 -m IPython; pypy3 -i
+python3 /usr/bin/ipython3; python3 -m pdb x.py; python3 manage.py shell"""
+END_AT_ONCE = """psql -c a; psql -Atc a -h localhost; psql --csv -c a; sqlite3 f; gdb -p 1; python3 x.py -i; python3 x.py --cli
+python3 -I x.py; python3 -c i -i; python3 -Wignore x.py; python3 -m pytest -i; node -i"""
+ACT = """sort -o f; sort -uo f; sort -k1,1 -uof; sort --output=f; awk END{system(1)}; gawk -f f; gawk --file=f; mawk END{print|"sh"}
+awk {print>"f"}; awk END{"x"|getline}"""
+PRINT_ALONE = (
+    "sort -r; sort -k1,1 -t,; grep -o x; cut --output-delimiter=,; awk {print}; awk $1>2||$2<3; awk -F, END{print(n)}"
+)
+
+
+@faults("what_goes_on", [("GOES_ON", "bBdEIOPqsSuvx", "q"), ("ACTS_AT_END", "[^-", "[^u-")])
+def test_what_goes_on_after_an_int_or_acts_at_the_end_of_its_input():
+    """No later statement may run, and with half an input no file may be replaced."""
+    for patterns, known, harmless in [
+        (bash_tool.GOES_ON, GO_ON, END_AT_ONCE),
+        (bash_tool.ACTS_AT_END, ACT, PRINT_ALONE),
+    ]:
+
+        def fits(line):
+            program = line.split()[0]
+            return bash_tool.fits(patterns, program if program in patterns else program.rstrip("3"), words(line))
+
+        assert [line for line in re.split("; |\n", known) if not fits(line)] == []
+        assert [line for line in re.split("; |\n", harmless) if fits(line)] == []
