@@ -427,6 +427,7 @@ STOPS = {
     "a fork of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), "TERM")})],
     "a file as input": [(0, {2: (PYTHON._replace(reads="file"), "INT"), 3: (NODE._replace(reads="file"), "TERM")})],
     "python3 -i < file": [(0, {2: (PYTHON, "INT"), 3: (INTERACTIVE._replace(reads="file"), "TERM")})],
+    "python3 -i x.py": [(0, {2: (PYTHON._replace(line=words("python3 -i x.py")), "INT")})],
     "python3 -m pdb < file": [
         (0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="file", line=words("python3 -m pdb")), "TERM")})
     ],
@@ -523,7 +524,7 @@ def test_a_stop_asks_each_process_in_its_way():
 
 
 GO_ON = """psql -c a -c b; psql -Atc a -qcb; psql --command=a -c b; sqlite3 -cmd a f; sqlite3 --init f f; gdb -q -ex run ./x
-gdb -x f; python3 -i; python3 -ic 1; python3 -u -qi x.py; python3 -m code; python3 -m asyncio; python3 -m IPython; pypy3 -i
+gdb -x f; python3 -i; python3 -ic 1; python3 -u -qi x.py; python3 -Bui; python3 -m code; python3 -m asyncio; python3 -m IPython; pypy3 -i
 python3 /usr/bin/ipython3; python3 -m pdb x.py; python3 manage.py shell"""
 END_AT_ONCE = """psql -c a; psql -Atc a -h localhost; psql --csv -c a; sqlite3 f; gdb -p 1; python3 x.py -i; python3 x.py --cli
 python3 -I x.py; python3 -c i -i; python3 -Wignore x.py; python3 -m pytest -i; node -i"""
