@@ -50,6 +50,7 @@ DISTURBANCES = {  # what runs beside the suite, its environment, and what stands
     "shuffled": ([], {"BASH_TOOL_SHUFFLE": "1"}, []),
     "two busy loops": ([BUSY, BUSY], {}, []),
     "a second suite": ([SUITE], {}, []),
+    "two more suites": ([SUITE] * 2, {}, []),  # the load is 35 to 45, and nothing is wasted
     "one processor": ([], {}, ["taskset", "-c", str(min(os.sched_getaffinity(0)))]),
     "forks and scans": (PROGRAMS, {}, []),
     "load 25": ([BUSY] * 25, {}, []),  # beside which the suite gets a third of the processors, or less
