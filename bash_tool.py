@@ -1507,11 +1507,10 @@ FILTERS = frozenset(
 # brings about, for the end of a whole input, or go on with the next line: `xargs rm`, `node -i`.
 READERS = {"pipe": {"python", "pypy", "psql"}, "file": {"python", "pypy"}}
 # By the arguments, with a NUL behind each. With these an INT is followed by the next statement of
-# psql and sqlite3, the next command of gdb, and the next line of a Python that reads lines.
+# psql and sqlite3, and by the next line of a Python that reads lines.
 GOES_ON = {
     "psql": rb"(?s)(?:\0(?:-[^-\0]*c|--command).*){2}",
     "sqlite3": rb"\0--?(?:cmd|init)",
-    "gdb": rb"\0--?i?(?:e?x|command|eval)",
     **dict.fromkeys(
         READERS["file"],
         rb"\A[^\0]*(?:\0-[^\0]*)*?\0-[bBdEIOPqsSuvx]*i|\0-m\0(?:code|asyncio)\0"

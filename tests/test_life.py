@@ -523,10 +523,9 @@ def test_a_stop_asks_each_process_in_its_way():
             assert {pid: sent[pid] for pid in known if pid in sent} == given, case
 
 
-GO_ON = """psql -c a -c b; psql -Atc a -qcb; psql --command=a -c b; sqlite3 -cmd a f; sqlite3 --init f f; gdb -q -ex run ./x
-gdb -x f; python3 -i; python3 -ic 1; python3 -u -qi x.py; python3 -Bui; python3 -m code; python3 -m asyncio; python3 -m IPython; pypy3 -i
+GO_ON = """psql -c a -c b; psql -Atc a -qcb; psql --command=a -c b; sqlite3 -cmd a f; sqlite3 --init f f; python3 -i; python3 -ic 1; python3 -u -qi x.py; python3 -Bui; python3 -m code; python3 -m asyncio; python3 -m IPython; pypy3 -i
 python3 /usr/bin/ipython3; python3 -m pdb x.py; python3 manage.py shell"""
-END_AT_ONCE = """psql -c a; psql -Atc a -h localhost; psql --csv -c a; sqlite3 f; gdb -p 1; python3 x.py -i; python3 x.py --cli
+END_AT_ONCE = """psql -c a; psql -Atc a -h localhost; psql --csv -c a; sqlite3 f; python3 x.py -i; python3 x.py --cli
 python3 -I x.py; python3 -c i -i; python3 -Wignore x.py; python3 -m pytest -i; node -i"""
 ACT = """sort -o f; sort -uo f; sort -k1,1 -uof; sort --output=f; awk END{system(1)}; gawk -f f; gawk --file=f; mawk END{print|"sh"}
 awk {print>"f"}; awk END{"x"|getline}"""
