@@ -4287,9 +4287,9 @@ class Engine:
         is full (278 requests), but not under the lock, which a fork takes. Raises OSError,
         NotRun."""
         for _ in _looks(monotonic() + ACCEPT_S):
-            if stops_wanted():
-                break
             with self.lock:
+                if stops_wanted():
+                    break
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid()
                 ids = self.confinement, *user, *os.getgroups()
                 if ids != self._ids:
