@@ -745,8 +745,10 @@ def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
     are left out, with all that is below them."""
     found: dict[int, int] = {}
     seen = set(spared)
-    # Again, because a process that loses its parent during the walk becomes a child of this one.
-    while SEES_TREE and (waiting := [p for p in _children(os.getpid()) if p not in seen]):
+    # Twice, because a process that loses its parent during the walk becomes a child of this one.
+    # No third time: there is always another child of processes that fork and exit all the time.
+    for _ in range(2 * SEES_TREE):
+        waiting = [pid for pid in _children(os.getpid()) if pid not in seen]
         while waiting:
             pid = waiting.pop()
             fields = [] if pid in seen else _stat(pid)

@@ -256,7 +256,7 @@ def test_a_second_cancel_ends_what_swallows_int():
     assert result.status == "cancelled" and time.monotonic() - begun_s < 15 and not alive(number_in("me"))
 
 
-@fault("what_loses_its_parent", saboteur=("descendants", "while SEES_TREE and", "if SEES_TREE and"))
+@fault("what_loses_its_parent", saboteur=("descendants", "range(2 *", "range(1 *"))
 def test_what_loses_its_parent_while_it_is_looked_for_is_found():
     """It is below neither process when the children of each are listed: a stop took it for ended, and sent it TERM."""
 
@@ -274,6 +274,19 @@ def test_what_loses_its_parent_while_it_is_looked_for_is_found():
 
         bash_tool._children = listed
         assert child in bash_tool.descendants()
+
+    in_fork(act)
+
+
+@fault("what_forks_and_exits", saboteur=("descendants", "range(2 * SEES_TREE)", "iter(int, 1)"))
+def test_what_forks_and_exits_all_the_time_is_looked_at_for_a_bounded_time():
+    """There is always another child of it: a walk that went on as long as there is one never sent KILL."""
+
+    def act():
+        bash_tool._look_for_tree()
+        children = iter(range(10**7, 10**7 + 100))
+        bash_tool._children = lambda pid: [next(children)]
+        assert bash_tool.descendants() == {}
 
     in_fork(act)
 
