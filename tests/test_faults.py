@@ -598,6 +598,21 @@ def test_a_host_without_a_path(path):
     assert eventually(lambda: not alive(number_in("p0")) and not alive(number_in("p1")), 5 + slack_s())
 
 
+@fault("a_host_without_streams", saboteur=("_above_standard", "F_DUPFD_CLOEXEC, 3", "F_DUPFD_CLOEXEC, 0"))
+@pytest.mark.parametrize("python", ["None", "_engine.python"], ids=["a fork of the host", "an interpreter"])
+def test_a_host_without_streams(python):
+    """Commands run in a host whose descriptors 0 to 2 are closed, and the tool takes none of these."""
+    program = """
+        from bash_tool import _engine
+        said = os.dup(1)
+        os.closerange(0, 3)
+        _engine.python = %s
+        text = BashTool().run("seq 9 | tail -n 1; exit 3").text
+        os.write(said, repr((text, [fd for fd in range(3) if os.path.exists("/dev/fd/%%d" %% fd)])).encode())
+    """
+    assert in_host(program % python) == repr(("[command failed: exit code 3]\n9\n", []))
+
+
 def test_a_command_line_without_streams():
     """With a standard descriptor closed, or full, the command line says 125 and shows no traceback."""
     codes = {">&-": 125, ">/dev/full": 125, "2>&-": 3, "<&-": 3, "<&- 2>&-": 3, "--follow 2>/dev/full": 3}
