@@ -983,18 +983,15 @@ def pack(message: Any) -> bytes:
 
 
 class OutputBuffer:
-    """The first and the last bytes of one stream, however long it is. The total counts all. The
-    last bytes are a deque of the chunks that were read, which moves no byte; small chunks are
-    joined, because each takes some 50 bytes of its own."""
+    """The first and the last bytes of one stream, however long it is. The total counts all. The end
+    grows to twice what is kept before it is cut, so that few bytes are moved."""
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self.newlines = 0
         self.note = ""  # the completion note, which is no output
         self._count_lines = count_lines  # it costs a third of the throughput
         self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
-        self._head = bytearray()
-        self._tail: deque[bytes | bytearray] = deque()
-        self._held_bytes = 0
+        self._head, self._tail = bytearray(), bytearray()
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived, and forgets from the middle what there is no room for."""
@@ -1002,23 +999,18 @@ class OutputBuffer:
         if self._count_lines:
             self.newlines += chunk.count(b"\n")
         room = self._head_bytes - len(self._head)
-        if room > 0:
-            self._head += chunk[:room]
-            chunk = chunk[room:]
-        tail = self._tail
-        if tail and len(tail[-1]) + len(chunk) <= KIB * 4:
-            tail[-1] += chunk
-        else:
-            tail.append(chunk if len(chunk) > KIB else bytearray(chunk))
-        self._held_bytes += len(chunk)
-        while tail and self._held_bytes - len(tail[0]) >= self._tail_bytes:
-            self._held_bytes -= len(tail.popleft())
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        if self._surplus() > self._tail_bytes:
+            del self._tail[: self._surplus()]
+
+    def _surplus(self) -> int:
+        return max(0, len(self._tail) - self._tail_bytes)
 
     def captured(self) -> Captured:
         """What is kept by now of the beginning and of the end, the counts, and the note."""
-        surplus = max(0, self._held_bytes - self._tail_bytes)
-        tail = b"".join(self._tail)[surplus:]
-        return Captured(bytes(self._head), tail, self.total_bytes, self.newlines, self.note)
+        head, tail = bytes(self._head), bytes(self._tail[self._surplus() :])
+        return Captured(head, tail, self.total_bytes, self.newlines, self.note)
 
 
 class SupervisorEnd(Channel):
