@@ -25,7 +25,6 @@ BUBBLEWRAP = (
     "/proc",
     "--unshare-net",
     "--unshare-pid",
-    "--die-with-parent",
     "bash",
 )
 
