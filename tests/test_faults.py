@@ -4,10 +4,12 @@ import dataclasses
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import termios
 import textwrap
 import threading
@@ -21,7 +23,18 @@ import pytest
 from tests.processes import AMPLE_S, CHANGED, PATIENCE_S, alive, carriers, eventually, number_in, of_proc, parent_of
 from tests.spec import LONGER_MODES
 from tests.support import ABSENT_FEATURES, MODES, PROFILES, WITHOUT, BashTool, Cancel, background, bash_tool, cli
-from tests.support import compiled_script, descriptors, fault, in_host, keeping, lasting, needs_proc, ran, slack_s
+from tests.support import (
+    compiled_script,
+    descriptors,
+    fault,
+    in_host,
+    keeping,
+    lasting,
+    needs_proc,
+    needs_root,
+    ran,
+    slack_s,
+)
 from tests.support import supervisor_of, tiny, variant_module, warm_up, with_supervisors_that
 
 
@@ -596,6 +609,105 @@ def test_a_host_without_a_path(path):
     """
     in_host(program % path)
     assert eventually(lambda: not alive(number_in("p0")) and not alive(number_in("p1")), 5 + slack_s())
+
+
+@fault("an_input_that_is_not_taken", saboteur=("data_file", "_close(fd)", "pass"))
+def test_an_input_that_is_not_taken_leaves_no_descriptor():
+    """Where files may have 1,000 bytes, the input of a command is refused, and the host has as many descriptors as before."""
+    program = """
+        with BashTool() as tool:
+            tool.run(":")
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+            before = len(os.listdir("/dev/fd"))
+            print({tool.run("cat", stdin=b"x" * 5000).error for _ in range(5)}, len(os.listdir("/dev/fd")) - before)
+    """
+    assert in_host(program) == "{'spawn_failed'} 0\n"
+
+
+@fault("the_folder_of_the_user-1", saboteur=("default_folder", "and info.st_uid == os.geteuid() ", ""))
+@fault("the_folder_of_the_user-2", saboteur=("default_folder", "not info.st_mode & 0o077", "True"))
+@fault("the_folder_of_the_user-3", saboteur=("default_folder", "and usable(path)", ""))
+@fault("the_folder_of_the_user-4", saboteur=("default_folder", "os.lstat", "os.stat"))
+@needs_root
+@pytest.mark.parametrize(
+    "user, owner, mode",
+    [(1, 1, 0o700), (0, 1, 0o700), (1, 0, 0o700), (1, 1, 0o750), (1, 1, 0o500), (1, 1, "file"), (1, 1, "link")],
+)
+def test_the_folder_of_the_user_is_private(user, owner, mode):
+    """Where another user's stands there, a link, a file, or one that is open to others or not writable, a private one is
+    made beside it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as base:
+        os.chmod(base, 0o777)
+        folder = Path(base, "own" if mode == "link" else "bash-tool-of-%d" % user)
+        folder.touch(0o600) if mode == "file" else folder.mkdir(0o700 if mode == "link" else mode)
+        if mode == "link":
+            Path(base, "bash-tool-of-%d" % user).symlink_to("own")
+        os.chown(folder, owner, owner)
+        program = """
+            os.environ["TMPDIR"] = sys.argv[1]
+            os.setuid(int(sys.argv[2]))
+            result = BashTool("/").run("seq 50000")
+            folder = os.path.dirname(result.output_file or result.text)
+            print(os.path.basename(folder), oct(os.stat(folder).st_mode)[-3:])
+        """
+        name, shown = in_host(program, base, user).split()
+    own = "" if user == owner and mode == 0o700 else "[0-9a-f]{12}"
+    assert shown == "700" and re.fullmatch("bash-tool-" + (own or "of-%d" % user), name)
+
+
+@fault(
+    "a_folder_of_others-1", saboteur=("make_folder", "not info.st_mode & 0o022 or info.st_mode & stat.S_ISVTX", "True")
+)
+@fault("a_folder_of_others-2", saboteur=("make_folder", "or info.st_uid not in (os.geteuid(), 0)", ""))
+@needs_root
+@pytest.mark.parametrize("owner, mode", [(0, 0o755), (0, 0o1777), (0, 0o777), (0, 0o770), (1, 0o755)])
+def test_a_folder_of_others_is_not_written_into(owner, mode, tmp_path):
+    """A state folder in which another user can change files, or that is one's own, takes none: the answer says so."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(mode)
+    os.chown(folder, owner, owner)
+    result = BashTool(state_dir=folder).run("seq 50000")
+    own = owner == 0 and mode in (0o755, 0o1777)
+    assert (result.output_file is not None) is own is bool(list(folder.iterdir()))
+    assert own or "full output was not saved: other users can change what is in " in result.text
+
+
+@fault("a_file_of_another_kind-1", saboteur=("_open_own", "not stat.S_ISREG(info.st_mode) or ", ""))
+@fault("a_file_of_another_kind-2", saboteur=("_open_own", " or info.st_uid not in (os.geteuid(), 0)", ""))
+@needs_root
+@pytest.mark.parametrize("suffix", [".job", ".log"])
+@pytest.mark.parametrize("kind", ["a link", "a pipe", "another user's"])
+def test_a_file_of_another_kind_is_not_read(suffix, kind):
+    """What another user could have put in the place of a job's file is no record and no output."""
+    program = """
+        tool, (suffix, kind) = BashTool(state_dir="s"), sys.argv[1:]
+        job = tool.job(tool.run("echo hi; sleep 0.4", mode="background").pid)
+        print(job.wait())
+        path = job.output_file[:-4] + suffix
+        if kind == "another user's":
+            os.chown(path, 2, 2)
+        else:
+            os.rename(path, "kept")
+            os.symlink(os.path.abspath("kept"), path) if kind == "a link" else os.mkfifo(path)
+        try:
+            print((Job(job.output_file) if suffix == ".job" else job).read())
+        except OSError as problem:
+            print(type(problem).__name__)
+    """
+    assert (
+        in_host("from bash_tool import Job\n" + textwrap.dedent(program), suffix, kind) == "True\nFileNotFoundError\n"
+    )
+
+
+@fault("a_job_of_another_tool", saboteur=("JobTable.live", "job._monitor_pid and", ""))
+def test_a_job_of_another_tool_takes_no_place():
+    """Nor is it waited for: a tool counts the jobs that it has started."""
+    with BashTool(state_dir="s") as tool, BashTool(state_dir="s", max_jobs=1) as other:
+        job = background(tool, lasting("sleep 600"))
+        assert other.job(job.pid).pid == job.pid and other.wait() == []
+        assert other.run("echo mine", mode="background").error is None
+        job.kill()
 
 
 @fault("a_host_without_streams", saboteur=("_above_standard", "F_DUPFD_CLOEXEC, 3", "F_DUPFD_CLOEXEC, 0"))
