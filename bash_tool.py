@@ -16,16 +16,16 @@ What a program imports, each with its own help:
     Result     what call() and run() give: text, is_error, ok, status, exit_code, stdout, ...
     Job        a command that goes on by itself: status, read(), wait(), kill()
     Cancel     cancel() ends the calls that were given this token, from any thread
-    serve      serve(tool) is the server of MCP for a tool of the program's own
-    Profile    a way of speaking to a model. MODES (the default) has three time limits, JOBS makes
-               a job of what takes too long, STREAMS answers in JSON, GUARDED with the exit code
-               first. PROFILES is all of them by name, OnTimeout says what a timeout does
+    serve      serve(tool) serves the program's own tool over MCP, on stdin and stdout
+    Profile    a way of speaking to a model. MODES (the default) has three time limits, JOBS turns
+               a command that takes too long into a job, STREAMS answers in JSON, GUARDED puts the
+               exit code first. PROFILES is all of them by name, OnTimeout says what a timeout does
 
 Texts are str, sizes are bytes. Times are seconds, in names that end in `_s`; `timeout` is the one
 exception, milliseconds that a model sends. Nothing that a model sends or a command does raises. A
 refusal or a failure is a Result with `is_error`; its `error` has an id if something other than the
-command went wrong. A mistake of the program is a ValueError; a directory or a file that is missing
-is an OSError.
+command went wrong. A mistake of the program is a ValueError, of its `confirm` a TypeError; a
+directory or a file that is missing is an OSError, a job that nobody knows a LookupError.
 
 SPEC.md holds the clauses (REQ-BASH-nnn.m); the tests hold them word for word, and say of each which
 function upholds it. Standard library only, CPython 3.9 and later, Linux first, macOS too. Vendor
@@ -47,9 +47,9 @@ it by copying this file.
 # host; a command that was kept after its limit ends with the host. A job has a record in a file
 # beside its output, by which every program of this user can find, read and end the job.
 #
-# Besides its limit, these end a command, by TERM, a wait of at most the profile's grace or 0.5 s,
-# then KILL until nothing is left. `-`: it goes on. A second stop ends the wait; the limit counts as
-# a stop, so a cancel in its grace means KILL.
+# Its limit ends a command, and so do these: first a signal, then a wait of at most the time in the
+# table, then KILL until nothing is left. `-` means that the command goes on. A second stop ends the
+# wait; the limit counts as a stop, so a cancel in its grace means KILL.
 #
 #                           a call that  a command   a background  leftovers of  what goes on
 #                           waits        that was    job           a foreground  of an ephemeral
@@ -78,19 +78,20 @@ it by copying this file.
 #                    Exchange.abandon, which asks for a stop and waits until nothing is left. The
 #                    supervisor removes the file of an answer that nobody reads; abandon does so if
 #                    the answer had come. On the command line a handler cancels, and the answer is
-#                    printed (_run_and_print). In the server Server._turn cancels and answers each
-#                    call, and goes on; but where standard input is a terminal the server ends, and
-#                    Server.serve closes the tool.
+#                    printed (_run_and_print). In the server, Server._turn cancels each call, and
+#                    the server answers them and goes on. Where standard input is a terminal, the
+#                    server ends, and Server.serve closes the tool.
 #   the host dies    The kernel closes its sockets. SupervisorEnd.hear reads end of file, and
 #                    Life.act stops the command if it is `attached`.
-#   a job goes on    Life._watch detaches it, Command.answer_as_job tells the host, and
-#                    Exchange.perform takes it from the tokens, so that neither the host's end nor
-#                    `close` stops it. Command.note_end writes its end into its file and its record.
-#                    When nothing of it is left, its supervisor ends, and last of all the fork
-#                    server.
+#   a job goes on    Command.answer_as_job tells the host. Life._watch detaches a background
+#                    command, and Exchange.perform takes it from the tokens, so that neither the
+#                    host's end nor `close` stops it; a kept command stays attached.
+#                    Command.note_end writes its end into its file and its record. When nothing of
+#                    it is left, its supervisor is idle again; if the host has left, the supervisor
+#                    ends, and last of all the fork server.
 #
 # The file reads from top to bottom: a section uses those above it. Within a section a helper may
-# stand below its one caller.
+# stand below its one caller. "Pure" sections have no I/O of their own.
 #
 #     1 Limits and words   the numbers, and the phrases that answers are made of
 #     2 Supervisor         one command, its processes and its files; the fork server
@@ -161,12 +162,12 @@ __all__ = [
 
 
 # ---- 1 Limits and words ------------------------------------------------------------------------
-# Every number and every text that an answer is made of. The numbers come from the five design
+# The numbers, and the sentences that answers are made of. Most numbers come from the five design
 # documents behind this tool, the seeds: 000 and 003 describe the profile MODES, 001 JOBS, 002
-# STREAMS, 004 GUARDED; `seed 001` in a comment names one of them. A number of our own says where it
-# comes from. The texts are contract too, because models, hosts and tests match on them: `{x}` is
-# filled in. A sentence that explains one refusal stands where that refusal is made. A name in `_s`
-# is a duration in seconds, or a moment on the monotonic clock.
+# STREAMS, 004 GUARDED; `seed 001` in a comment names one of them. The others are our own choice, by
+# measurement where a comment says so. The texts are contract too, because models, hosts and tests
+# match on them: `{x}` is filled in. A sentence that explains one refusal stands where that refusal
+# is made. A name in `_s` is a duration in seconds, or a moment on the monotonic clock.
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -175,24 +176,24 @@ MIB = 1024 * KIB
 DEFAULT_TIMEOUT_S = 30.0
 SLOW_TIMEOUT_S = 15 * 60.0
 BACKGROUND_TIMEOUT_S = 24 * 60 * 60.0
-LOOK_S = 0.3                # a background command that fails by then is answered as failed
-GRACE_S = 15.0              # the most between TERM and KILL (REQ-BASH-004)
+LOOK_S = 0.3                # a background command that ends by then is answered as ended
+GRACE_S = 15.0              # the most between a stop's first signal and KILL (REQ-BASH-004)
 DRAIN_IDLE_S = 0.5          # of silence after the exit: `> >(sort)` wrote 86 ms late at worst
 DRAIN_TOTAL_S = 2.0         # after the shell's exit, for leftovers that go on writing
 LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
 PATIENT_S = 0.5             # for a shell to run its trap on EXIT, before its children get TERM
 FILTERS_S = 0.2             # for filters to print what they hold at the end of their input
-ASK_EVERY_S = 0.05          # between two passes over those that a stop has asked to end, at most
+ASK_EVERY_S = 0.05          # the longest wait between two passes over what a stop asks to end
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
 REAP_EVERY_S = 0.02         # between two looks at a process group, whose end no signal announces
 HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
-SEARCH_S = 1.0              # by which Job.wait may search longer than its time for a line
+SEARCH_S = 1.0              # how much longer than its time Job.wait may search for a line
 HOST_SLACK_S = 2.0          # by which a supervisor may answer late; then the host gives it up
 LOOK_AROUND_S = 1.0         # the longest sleep of a loop that also has something to look at
 ACCEPT_S = 5.0              # a fork server that does not start by then is replaced, as is a
                             # supervisor that does not take its request
-REQUESTS_MOST = 8           # for one command: idle supervisors may end just before they are asked
+REQUESTS_MOST = 8           # supervisors that are asked: an idle one may end just before
 IDLE_MOST = 16              # idle supervisors that the host holds on to; with 4, 16 threads run
                             # 0.6 times as many commands a second
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
@@ -221,7 +222,7 @@ MAX_JOBS = 32               # background jobs of one tool that live at once
 RECORD_ROOM = 32 * KIB      # reserved for the end of a job, so that a full disk does not lose it
 RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
-CARRIED_BYTES = 64 * MIB    # of a state, as bash writes it: a byte as 4 at most
+CARRIED_BYTES = 64 * MIB    # of a state as bash writes it, which takes at most 4 bytes for one
 VARIABLE_BYTES = 128 * KIB  # of one variable, its name and a NUL included (execve(2))
 EXEC_BYTES = 6 * MIB        # of arguments and variables, or a quarter of the stack (execve(2))
 NAMES_TOLD = 20             # withheld variables that one note names
@@ -234,15 +235,15 @@ PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with 
                             # skipped; without a limit one message held 207,581 characters
 HEARTBEAT_S = 10.0          # of silence, then a client is told that a call goes on; many wait 60 s
 LAST_CALLS_S = 1.0          # after the end of a server's input, for calls to end by themselves
-GOODBYE_S = 2.5             # ... in which TERM means the same end: SDKs send it after 2 s
+GOODBYE_S = 2.5             # ... in which TERM is no second stop: SDKs send it after 2 s
 TOLD_AFTER_S = 1             # after Ctrl-C on the command line, before it says what it waits for
 FLUSH_S = 2.0               # without a read: a client that has closed its end is given up
 # fmt: on
 
 SIGNAL_NAMES = {int(s): s.name for s in signal.Signals}
-# By which a user or a program ends another program, and not a fault of its own.
+# Signals that a user or a program sends to end a program; no fault of its own raises them.
 STOPPING = "SIGHUP SIGINT SIGKILL SIGTERM".split()
-# Of a program, where a command has none; as timeout(1), docker-run(1) and bash have them.
+# Of the command line where the command has no code; as timeout(1), docker-run(1), bash have them.
 EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 
 COMMAND_FAILED = "[command failed: exit code {code}]"
@@ -419,7 +420,7 @@ NOT_CARRIED = frozenset(map(fsencode, (*DROPPED_NAMES, "BASH_ENV", "SHLVL")))
 
 
 def format_size(count: int) -> str:
-    """A number of bytes in the largest unit that leaves one or more, one decimal unless whole.
+    """A number of bytes in the largest unit of which there is one, with a decimal unless whole.
 
     >>> format_size(131072), format_size(200000), format_size(7)
     ('128KB', '195.3KB', '7B')
@@ -510,7 +511,7 @@ def describe_end(ended: Outcome, before_number: str) -> str:
 # The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the
 # text of the command, and Output opens the pipes. Life has the phases and the rules: it takes what
 # has happened, and says what is to be done. Command.run is the one loop: it waits (Loop.wait calls
-# Output.read and SupervisorEnd.hear there), looks, and does what the life says. If the command goes
+# Output.read and Supervisor._hear there), looks, and does what the life says. If the command goes
 # on as a job, the host gets `answer` with the status `running`. From the report it gets `answer`
 # with how the command ended. A supervisor serves a second command only if nothing was left of the
 # first at its report. The host has left when the supervisor reads end of file on its line.
@@ -541,7 +542,7 @@ SEES_TREE = False
 
 
 def _reason(problem: BaseException, with_file: bool = False) -> str:
-    """Why something failed; `with_file`: behind the file that it failed on, where one is known."""
+    """Why something failed. `with_file` puts the file in front, if one is known."""
     if not isinstance(problem, OSError):
         return str(problem)
     file = problem.filename if with_file else None
@@ -626,6 +627,7 @@ def temporary_folder() -> str:
 def data_file(what: str, data: bytes) -> int:
     """A descriptor of a file without a name that holds the data, read from its beginning: in
     memory, else in a folder for temporary files. Raises SpawnError, which says what it is."""
+    fd = -1
     try:
         try:
             fd = os.memfd_create("btool")
@@ -636,6 +638,7 @@ def data_file(what: str, data: bytes) -> int:
                 fd = os.dup(file.fileno())
         _write_all(fd, data)  # RLIMIT_FSIZE holds for memory too
     except OSError as problem:
+        _close(fd)
         words = (what, _reason(problem))
         raise SpawnError("spawn_failed", "%s could not be stored: %s" % words)
     os.lseek(fd, 0, os.SEEK_SET)
@@ -665,8 +668,8 @@ def make_scratch(folder: bytes) -> bytes:
 
 
 def own_outputs(folder: str, prefix: str) -> set[str]:
-    """The output files of the tools that share a folder, which may hold other files too; those
-    included of which only the record is left. Raises OSError."""
+    """The output files of all tools that share a folder, even those of which only the record is
+    left. Other files in the folder are left out. Raises OSError."""
     import re  # here, because most supervisors need it not
 
     ours = r"((?:output-|pipe-bash-|%s)[0-9a-f]{12})\.(?:log|job)" % re.escape(prefix)
@@ -680,7 +683,7 @@ def _make_room(folder: str, prefix: str) -> None:
     files: dict[str, tuple[float, int]] = {}
     for path in own_outputs(folder, prefix):
         with suppress(OSError):  # it may be gone by now
-            info = os.lstat(path)
+            info = os.lstat(_what_stands(path))
             if info.st_uid == os.geteuid():
                 files[path] = (info.st_mtime, info.st_size)
     used = FILE_CAP_BYTES + sum(size for _, size in files.values())
@@ -691,12 +694,17 @@ def _make_room(folder: str, prefix: str) -> None:
             used -= files.pop(path)[1]
 
 
+def _what_stands(output: str) -> str:
+    """The output file; its record, which a supervisor locks too, if the file itself is gone."""
+    return output if os.path.lexists(output) else record_of(output)
+
+
 def _remove_finished(output: str) -> bool:
     """Removes an output file and its record; False if a process still writes it: the kernel drops
     the lock with the writer, however the writer ended. A file that is gone counts as removed:
     another tool may be making room too."""
     try:
-        fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(_what_stands(output), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         is_free = bool(_lock(fd))
         os.close(fd)
     except OSError as problem:
@@ -740,9 +748,9 @@ def _children(pid: int) -> list[int]:
 
 
 def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
-    """The live processes below this one: a dict of their groups by their numbers, parents before
-    their children, and of siblings the later ones first. `spared`: children of this process that
-    are left out, with all that is below them."""
+    """The live processes below this one, as a dict from number to process group. Parents come
+    before their children, later siblings before earlier ones. `spared`: children of this process
+    that are left out, with all that is below them."""
     found: dict[int, int] = {}
     seen = set(spared)
     # Twice, because a process that loses its parent during the walk becomes a child of this one.
@@ -843,7 +851,7 @@ class Plan(NamedTuple):
     env: Mapping[bytes, bytes] | None  # None: as in the request before
     carries: bool  # the shell writes down what it ends with
     limit_s: float  # after which the command is ended
-    answer_after_s: float  # after which it is a job, if it still runs; infinite: never
+    answer_after_s: float  # if it still runs then, it becomes a job; infinite: never
     grace_s: float  # these three are those of the profile, or less
     drain_idle_s: float
     drain_total_s: float
@@ -905,8 +913,8 @@ class Outcome(NamedTuple):
     capped: bool = False  # whether that file ends at its greatest size
     unlocked: bool = False  # the record of the job could not be locked
     carried: bytes = b""  # what the shell wrote down at its end
-    pid: int | None = None  # of a job, as what follows
-    command: str = ""
+    pid: int | None = None  # of a job
+    command: str = ""  # the rest of what a supervisor sends is of a job too
     created: float = 0.0  # its beginning, on the wall clock
     supervisor: Sequence[int] = ()  # number and start time of the process that runs it
     at: int = -1  # the place of the completion note in the output file; -1: none yet
@@ -943,15 +951,15 @@ RECORD_FIELDS: dict[Any, str] = {
 #                                the number of its stream
 #   "answer", fields, streams, path, is_over
 #                                of an Outcome, and of a Captured for each stream; and whether
-#                                nothing of the command is left. Of a job there are two: status
-#                                `running`, then how it ended
+#                                nothing of the command is left. Of a command that becomes a job
+#                                there are two: status `running`, then how it ended
 #   "failed", id, reason         the command was not run
 
 
 class Channel:
     """One end of the socket between the host and a supervisor. A message is a length and a
-    marshalled value: both ends run the same interpreter. Only HostEnd.ask waits for the other
-    end."""
+    marshalled value: both ends run the same interpreter. Only HostEnd.ask blocks in the
+    socket."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)  # the end may have been passed in either state
@@ -1014,8 +1022,8 @@ class OutputBuffer:
 
 
 class SupervisorEnd(Channel):
-    """A supervisor's end. What the host does not read waits here; of live output, the only
-    thing without a bound of its own, the end of each stream."""
+    """A supervisor's end. What the host does not read waits here. Live output alone has no bound of
+    its own, so of each stream only the end waits."""
 
     has_left = False  # nobody reads what is sent: the host has left, or the caller
     abandoned = False  # the caller has left its call, but its host lives
@@ -1108,7 +1116,6 @@ class Output:
 
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
-        self._is_live = plan.wants_live
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
         # None: the bytes go to a file, or are not saved.
@@ -1142,7 +1149,7 @@ class Output:
         if not chunk:
             return self._close_pipe(reader)
         buffer.add(chunk)
-        if self._is_live:
+        if self._plan.wants_live:
             self._supervisor.line.add_live(chunk, stream)
         if self._pending is None:
             return self._write(chunk)
@@ -1156,10 +1163,6 @@ class Output:
         del self.pipes[reader]
         self._supervisor.selector.unregister(reader)
         os.close(reader)
-
-    def end_live(self) -> None:
-        """The call is over: no live output any more."""
-        self._is_live = False
 
     def total_bytes(self) -> int:
         """How many bytes have come, of all streams."""
@@ -1263,16 +1266,18 @@ class Output:
 
 # The line that the shell is told in its arguments. The shell reads the text of the command up to a
 # NUL, from a descriptor of its own, which it closes, and evaluates the text. BASH_EXECUTION_STRING
-# is the variable in which `bash -c` itself keeps its text. `builtin` and `command`: the environment
-# may hold functions of the names behind them; `builtin exec` would not keep its redirection.
+# is the variable in which `bash -c` itself keeps its text. `builtin` and `command` keep out
+# functions that the environment may have under the names behind them. `builtin exec` would undo its
+# redirection.
 _READ_TEXT = "IFS= builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
 _EVALUATE = """\
 BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; \
 builtin eval -- "$BASH_EXECUTION_STRING\""""
 # A prefix of the shell (`sudo`, `docker exec`) may hand on no descriptor above 2 and may have gone
 # to another directory: there the directory, the text and the command's own input come on stdin, and
-# the shell enters the directory. `cd` must leave OLDPWD as it was. A TMOUT of the host would end
-# the reading from a pipe; from a file it does not (bash(1), read), where it may be read-only.
+# the shell enters the directory. `cd` must leave OLDPWD as it was. TMOUT=0, because a TMOUT of the
+# host would end a `read` from a pipe. It does not end one from a file (bash(1), read); so it is not
+# set there, where it may be read-only.
 _ENTER = """\
 builtin set -- "${OLDPWD-}"; \
 builtin cd -L -- "$BASH_EXECUTION_STRING" || builtin exit; OLDPWD=$1; \
@@ -1391,8 +1396,8 @@ class Shell:
 
     def _make_text(self) -> None:
         """Makes what the shell reads its text from. A text may end in half a character, and `read
-        -d ''` would take the NUL for the other half: a slash ends the directory, a newline the
-        text, and the line that the shell is told takes the newline off."""
+        -d ''` would take the NUL for its other half. So a slash ends the directory and a newline
+        the text; the line that the shell is told removes the newline."""
         text, behind = self._plan.text + b"\n\0", b"\0" if self._carries else b""
         if self._has_prefix:
             text = self._plan.cwd.rstrip(b"/") + b"/\0" + text
@@ -1428,15 +1433,16 @@ class Shell:
         return not is_lost and _signal(-self.popen.pid, number)
 
     def terminate(self, processes: Mapping[int, int], sent: Mapping[int, int]) -> None:
-        """TERM to those of the command's `processes` that were not `sent` it yet, nor clean up.
-        TERM before CONT: a stopped process must find the TERM waiting when it wakes."""
+        """Sends TERM to those `processes` that were not `sent` it yet and are not cleaning up. TERM
+        comes before CONT: a stopped process must find the TERM waiting when it wakes."""
         done = (signal.SIGTERM, _CLEANUP)
         left = {pid: group for pid, group in processes.items() if sent.get(pid) not in done}
+        killed = {pid for pid in left if ending_signal(look_at(pid)) == signal.SIGKILL}
         for number in (signal.SIGTERM, signal.SIGCONT):
-            reached = len(left) == len(processes) and self.signal_group(number)
+            reached = not killed and len(left) == len(processes) and self.signal_group(number)
             for pid, group in left.items():
                 if group != self.popen.pid or not reached:
-                    _signal(pid, number)
+                    _signal(pid, signal.SIGKILL if pid in killed else number)
 
     def can_kill(self) -> bool:
         """False where a prefix of the shell has put what runs into a PID namespace of its own, in
@@ -1518,14 +1524,21 @@ ACTS_AT_END = {
         ("awk", "gawk", "mawk"), rb'system\s*\(|getline|[|>]\s*"|\0(?:-f|--file|-E|--exec)'
     ),
 }
-# They end with their command. From a signal of its own timeout ends the filters of its group, and
-# uv sends its command a second INT, which cuts off what that does at the first.
-WRAPPERS = frozenset("timeout strace uv su runuser sudo tini dumb".split())  # dumb-init
+# Servers that end at INT as they do at TERM, and then print what they hold. After TERM uvicorn dies
+# of the signal, and Django's reloader kills the server that it has started.
+SERVERS = dict.fromkeys(
+    READERS["file"],
+    rb"[\0/](?:uvicorn|hypercorn|fastapi|runserver(?:_plus)?)\0|\0--multiprocessing-fork\0",
+)
+INTERACTIVE: Mapping[str, bytes] = dict.fromkeys(SHELLS, rb"\0-[A-Za-z]*i")
+# These end when their command does, so they get no signal. timeout would pass it on to the filters
+# of its group; uv would send its command a second INT, which cuts off its work on the first.
+WRAPPERS = frozenset("timeout strace script uv su runuser sudo tini dumb".split())  # dumb-init
 # One file, many programs: Alpine, some builds of coreutils.
 MULTI_CALL = frozenset(("busybox", "toybox", "coreutils"))
 # In place of a signal:
 _SPARED = -1  # a filter gets the end of its input, a wrapper that of its command
-_CLEANUP = -2  # what a trap or a handler of TERM starts may do its work
+_CLEANUP = -2  # what a trap or a handler of TERM has started may finish its work
 
 
 class Process(NamedTuple):
@@ -1536,7 +1549,7 @@ class Process(NamedTuple):
     line: bytes = b""  # its arguments, with a NUL behind each
     caught: int = 0  # signals that it handles and does not block
     ignored: int = 0
-    reads: str = ""  # its standard input: "file", "pipe", "live pipe" (of a filter), or else
+    reads: str = ""  # its standard input: "file", "pipe", "live pipe" (of a filter); else empty
 
 
 def look_at(pid: int) -> Process:
@@ -1575,7 +1588,8 @@ def ends_at_interrupt(process: Process) -> bool:
     """True for a process that may get INT in place of TERM."""
     # Python handles INT by itself; a program in it that handles TERM wants TERM.
     is_python = process.program in READERS["file"]
-    unfit = process.ignored | process.caught if is_python else process.ignored
+    wants_term = is_python and not fits(SERVERS, process.program, process.line)
+    unfit = process.ignored | process.caught if wants_term else process.ignored
     if not process.caught & _INT or unfit & _TERM or process.program in SHELLS:
         return False
     if (process.reads or not is_python) and fits(GOES_ON, process.program, process.line):
@@ -1583,12 +1597,19 @@ def ends_at_interrupt(process: Process) -> bool:
     return not process.reads or process.program in READERS.get(process.reads, ())
 
 
+def ending_signal(process: Process) -> int:
+    """TERM; KILL for an interactive shell, which ignores TERM and would go on with its next command
+    when its child has ended. Not HUP: bash hands that on to its children."""
+    is_deaf = process.ignored & _TERM and fits(INTERACTIVE, process.program, process.line)
+    return signal.SIGKILL if is_deaf else signal.SIGTERM
+
+
 class Steps:
-    """Whom a stop asks to end, and by what: each process gets each signal once. `asked_by` holds
-    what those got that lived at the last pass."""
+    """Which processes a stop asks to end, and with which signal; none gets a signal twice.
+    `asked_by` holds what was sent to those that lived at the last pass."""
 
     def __init__(self, grace_s: float, now: float) -> None:
-        self._grace_s, self._begun_s = grace_s, now
+        self._grace_s, self.begun_s = grace_s, now
         self.sent: dict[int, int] = {}  # by process; 0: it waits for its parent to end
         self._processes: dict[int, Process] = {}
         self.asked_by = {signal.SIGINT, _SPARED}
@@ -1601,7 +1622,7 @@ class Steps:
         its writer ends, and so before it reads the end of half an input. `looked`: what is seen of
         those that are new, or got no signal. Where all get TERM at once no signals are chosen: TERM
         then goes to the group, which no fork at the same time escapes."""
-        before, chosen, passed_s = dict(self.sent), {}, now - self._begun_s
+        before, chosen, passed_s = dict(self.sent), {}, now - self.begun_s
         parents = {process.parent for process in looked.values()}
         self._processes.update(looked)
         for pid in living:
@@ -1616,7 +1637,7 @@ class Steps:
             elif before.get(pid) not in (_SPARED, _CLEANUP, signal.SIGTERM):
                 # What else appears during the steps was started by something that goes on.
                 may = ends_at_interrupt(process) and not is_new and passed_s < self._grace_s / 3
-                number = self._choose_one(process, passed_s) if may else signal.SIGTERM
+                number = self._choose_one(process, passed_s) if may else ending_signal(process)
                 if number not in (0, before.get(pid)):
                     chosen[pid] = number
                 self.sent[pid] = number
@@ -1701,10 +1722,11 @@ class Life:
     known_as_job = False  # the caller has been told that it goes on as a job
     has_stayed = False
     due_s = 0.0  # the moment at which to act if nothing happens
-    _asked_s = _kill_s = 0.0  # when the last end of it began, and when KILL begins
-    _in_steps = False  # somebody may be asked by less than TERM
+    _kill_s = 0.0  # when KILL begins
+    steps: Steps  # of the last end of it
+    _in_steps = False  # some process may be asked by something milder than TERM
     _asked_bytes = 0
-    _alone_s = 0.0  # since when filters alone are left
+    _alone_s = 0.0  # since when filters and wrappers alone are left
 
     def __init__(self, plan: Plan, sees_tree: bool, now: float) -> None:
         self._plan = plan
@@ -1714,7 +1736,6 @@ class Life:
         self._has_steps = sees_tree and plan.grace_s > 0
         self._look_every_s = inf if sees_tree else REAP_EVERY_S
         self._limit_s, self._answer_s = now + plan.limit_s, now + plan.answer_after_s
-        self.steps = Steps(0.0, now)
 
     def act(self, now: float, seen: Seen) -> str:
         """What is to be done next, the name of a method of Command; empty where nothing is, until
@@ -1785,7 +1806,8 @@ class Life:
         return ""
 
     def _step(self, now: float) -> str:
-        """The next pass of the steps, or TERM to all once nobody is spared any more."""
+        """The next pass of the steps. TERM to all once all were told, once what is spared is alone,
+        and when output floods."""
         asked_by = self.steps.asked_by
         self._alone_s = (self._alone_s or now) if asked_by == {_SPARED} else 0.0
         filters_s = min(FILTERS_S, self._grace_s / 10)
@@ -1797,7 +1819,7 @@ class Life:
             return "terminate"
         if now < self.due_s:
             return ""
-        self.due_s = now + min(max(KILL_EVERY_S, now - self._asked_s), ASK_EVERY_S)
+        self.due_s = now + min(max(KILL_EVERY_S, now - self.steps.begun_s), ASK_EVERY_S)
         return "ask"
 
     def _report(self, now: float) -> str:
@@ -1806,7 +1828,8 @@ class Life:
             return self._move("over", "report")
         self.has_stayed = True
         self.attached = self._plan.ephemeral and not self.seen.has_left
-        self._limit_s = self._limit_s if self._plan.background else inf
+        if not self._plan.background:
+            self._limit_s = inf
         return self._move("stay", "report")
 
     def _stay(self, now: float) -> str:
@@ -1830,7 +1853,7 @@ class Life:
         self.stops += count
 
     def _begin_end(self, now: float) -> str:
-        self._asked_s = self.due_s = now
+        self.due_s = now
         self._kill_s = now + self._grace_s
         self._asked_bytes = self.seen.heard_bytes
         self.steps = Steps(self._grace_s, now)
@@ -1901,7 +1924,6 @@ class Command:
         if popen.pid in ended and popen.returncode is None:
             # _reap has taken the status, so Popen cannot ask for it any more.
             popen.returncode = os.waitstatus_to_exitcode(ended[popen.pid])
-            output.read_all()  # what the shell wrote
             self.exited_s = monotonic()
         if not SEES_TREE and self.life.phase == "end" and self.shell.signal_group(0):
             childless = False  # the group is all that is known then
@@ -1933,7 +1955,8 @@ class Command:
         self._ask(descendants(), monotonic())
 
     def _ask(self, living: Iterable[int], now: float) -> None:
-        """... over these processes; at `inf` TERM for all but filters and the work of traps."""
+        """The pass over these processes. Where `now` is infinite, all get TERM but filters,
+        wrappers and what a trap has started."""
         steps = self.life.steps
         looked = {pid: look_at(pid) for pid in living if steps.sent.get(pid, 0) <= 0}
         for pid, number in steps.choose(living, looked, now).items():
@@ -1977,7 +2000,6 @@ class Command:
             self.note_end()
         self.send_answer()
         self.line.close_if_left()
-        self.output.end_live()
 
     def note_end(self) -> None:
         """Appends the completion note of a job."""
@@ -2037,7 +2059,7 @@ class Command:
             # A background command that was stopped before its first answer: no job, no number.
             known = known._replace(pid=None, supervisor=())
         streams = [tuple(buffer.captured()) for buffer in self.output.buffers]
-        path = os.fsencode(self.output.path)
+        path = fsencode(self.output.path)
         is_over = life.phase == "over"
         self.line.send("answer", known[:_SENT_FIELDS], streams, path, is_over)
 
@@ -2091,7 +2113,8 @@ class Loop:
 
 class Supervisor(Loop):
     """The process that runs commands, one at a time. The supervisor ends when its host has left and
-    its command with it, and when no request has come for IDLE_S."""
+    its command is over, when no request has come for IDLE_S, and behind a command that had left
+    something at its report."""
 
     def __init__(self, line: SupervisorEnd) -> None:
         super().__init__()
@@ -2136,9 +2159,9 @@ class Supervisor(Loop):
 
 class ForkServer(Loop):
     """The process that forks supervisors, so that the host need not: a process that has never
-    had a second thread can fork safely. The fork server is a subreaper too: what a supervisor
-    leaves that was killed becomes its child, and is ended. The fork server ends when its host
-    has left and its last supervisor has ended."""
+    had a second thread can fork safely. The fork server is a subreaper too: when a supervisor is
+    killed, what it leaves becomes a child of the fork server, which ends it. The fork server ends
+    when its host has left and its last supervisor has ended."""
 
     def __init__(self, control: socket.socket) -> None:
         super().__init__()
@@ -2270,7 +2293,7 @@ def _refuse(*_: Any, **__: Any) -> Any:
 
 
 class FrozenDict(dict[str, Any]):
-    """A dict that cannot be changed. Unlike a mappingproxy it can be pickled and copied."""
+    """A dict whose keys cannot be set. Unlike a mappingproxy it can be pickled and copied."""
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
@@ -2388,9 +2411,10 @@ class Result:
     stdout        the first stream as it is shown, or both where the profile merges them
     stderr        the second stream
     truncated     whether a stream is not shown whole
-    total_bytes   how many bytes of output came
+    total_bytes   how many bytes of output came; in the answer to a check, since the last one
     pid           the number of a job: its process and process group
-    output_file   the path of the file that holds the whole output, if there is one
+    output_file   the path of the file that holds the whole output, if there is one; where it
+                  could not take all of it, `text` says so
     duration_s    seconds from the start of the command to the end of the shell, or until now
     error         a stable id, such as `denied`, where something but the command went wrong
     notes         the notes of the answer, without their brackets
@@ -2463,7 +2487,7 @@ _MOVE = r"""(?x)
 
 
 def _only_moves(text: str) -> str:
-    """The text with nothing left in it but what shows and what moves."""
+    """The text without everything that neither shows nor moves the cursor."""
     text = without_nul(text)
     for letter in "PX[\\]^_":  # C1: one character for ESC and a letter
         text = text.replace(chr(ord(letter) + 0x40), "\x1b" + letter)
@@ -2576,12 +2600,12 @@ def render(text: str) -> str:
 
 
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # CSI, OSC
-_CONTROLS = r"|[\x00-\x08\x0b\x0c\x0e-\x1f]"  # all but tab, newline and carriage return
+_CONTROLS = r"|[\x00-\x08\x0b\x0c\x0e-\x1f]"  # C0 but tab, newline and carriage return
 
 
 def sanitise(text: str) -> str:
-    """The text without CSI and OSC sequences and without control characters but tab, newline
-    and carriage return; `\\r\\n` becomes a newline.
+    """The text without CSI and OSC sequences and without the characters below U+0020 but tab,
+    newline and carriage return; `\\r\\n` becomes a newline.
 
     >>> sanitise("\\x1b[31mred\\x1b[0m\\r\\n10%\\r20%\\x07")
     'red\\n10%\\r20%'
@@ -2666,9 +2690,9 @@ def without_unfinished(stream: Captured) -> Captured:
 
 
 def keep_tail(stream: Captured, profile: Profile) -> Fitted:
-    """The last whole lines within `max_output_lines` and `max_output_bytes`; of a last line that is
-    longer than that its end. The newline at the end is not shown and begins no line. `details`
-    says how much there was, and how much of it is shown."""
+    """The last whole lines within `max_output_lines` and `max_output_bytes`; if the last line alone
+    is longer, its end. The newline at the end is not shown and begins no line. `details` says how
+    much there was, and how much of it is shown."""
     whole = is_complete(stream)
     _, text = two_ends(stream, profile)
     lines = text.removesuffix("\n").split("\n") if text else []
@@ -2838,7 +2862,7 @@ def with_notice(name: str, stream: Fitted, where: str) -> str:
 
 
 def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
-    """A stream under a heading, which says how many lines are shown exactly where not all are."""
+    """A stream under a heading, which gives the number of lines only if some are left out."""
     lines = stream.text.split("\n")
     heading = name + ":"
     if stream.cut or len(lines) > most:
@@ -3047,7 +3071,7 @@ def check_seconds(name: str, value: object, above_0: bool = False) -> None:
 
 
 def check_function(name: str, value: object) -> None:
-    """Raises ValueError for what can be called no more than None."""
+    """Raises ValueError for a value that is neither None nor callable."""
     require(value is None or callable(value), name, "a function", value)
 
 
@@ -3084,7 +3108,7 @@ def check_strings(
     return tuple(strings)
 
 
-# Of the fields of a row that are no numbers.
+# The fields of a row whose type is checked.
 _KINDS: dict[str, Any] = {
     "parameters": Mapping,
     "timeouts_s": Mapping,
@@ -3103,7 +3127,7 @@ class Profile:
     What a host changes first:
 
     timeouts_s        the limit of each mode in seconds above 0; `default` must be there
-    grace_s           the most seconds between TERM and KILL
+    grace_s           the most seconds between the first signal of a stop and KILL
     max_output_bytes  a stream with more bytes is cut: in MODES to its two ends, in JOBS and GUARDED
                       to the last or the first of this many bytes
     snip_size         bytes that are shown of each end of a cut stream (MODES)
@@ -3387,8 +3411,8 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
 
 
 def load_json(text: str | bytes) -> Any:
-    """The value of a JSON text, as bytes in UTF-8. Raises ValueError for what is none, and for
-    nesting and numbers that Python refuses."""
+    """The value of a JSON text, which may be bytes in UTF-8. Raises ValueError for anything else,
+    and for nesting and numbers that Python refuses."""
     if isinstance(text, bytes):
         text = text.decode("utf-8")
     try:
@@ -3487,7 +3511,8 @@ def argument_schemas(profile: Profile) -> dict[str, Schema]:
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
-    """What a model sent, as a request, or why not. Null and a false `restart` were not given."""
+    """What a model sent, as a request, or why not. Null, and a `restart` that is false, count as
+    not given."""
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = load_json(arguments)
@@ -3934,8 +3959,8 @@ class Carry:
 
     def restart(self) -> None:
         """Forgets what was carried over."""
-        # The start that a shell has started with before, and the latest, with which perhaps none
-        # does. A call changes the list that it began with, and a restart makes a new list: so a
+        # The start of the last command that ran, and the next one, with which perhaps no shell can
+        # start. A call changes the list that it began with, and a restart makes a new list: so a
         # call from before the restart has no effect on the calls behind it.
         self.starts = [self._first, self._first]
 
@@ -4048,8 +4073,9 @@ def find_line(lines: Iterable[bytes], wanted: re.Pattern[str]) -> str | None:
 
 # What the interpreter of a fork server is told. The first process ends at once, so that the host
 # has no child; the second one runs the code of this file that is loaded here, which an edited file,
-# a zip or `python3 -` does not change. An interpreter of another version cannot read that code. It
-# replies once it has read all of it: the socket then has room for a request, which does not wait.
+# a zip or `python3 -` does not change. An interpreter of another version could not read that code,
+# and ends. The second process replies once it has read all of it: the socket then has room for a
+# request, which does not wait.
 LOADER = """\
 import os, sys
 if sys.argv[2] != str(sys.hexversion):
@@ -4162,9 +4188,9 @@ def _has_ended(end: socket.socket) -> bool:
 
 
 def _looks(until: float) -> Iterator[None]:
-    """For what nothing announces, say in a file of another process: yields for each look, the last
-    time at this moment. Between two looks the thread sleeps for as long as has passed already, at
-    most 0.05 s."""
+    """Yields once for each look at something that nothing announces, such as a file of another
+    process; the last look is at `until`. Between two looks the thread sleeps for as long as has
+    passed already, at most 0.05 s."""
     begun = monotonic()
     yield
     while (now := monotonic()) < until:
@@ -4286,19 +4312,17 @@ class Engine:
                     break
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid()
                 ids = self.confinement, *user, *os.getgroups()
-                if ids != self._ids:
-                    self.give_up()
                 while self._idle:  # after a change of user all of these are closed
                     line = self._idle.pop()  # the latest first, so that the others end
                     if ids == self._ids and not _has_ended(line.socket):
                         return line
                     line.socket.close()
-                self._ids = ids
-                if self._control is None or _has_ended(self._control):
+                if ids != self._ids or self._control is None or _has_ended(self._control):
                     self.give_up()
                     self._control = self._start_server()
                     # gevent's recv waits even with MSG_DONTWAIT.
                     self._control.setblocking(False)
+                self._ids = ids
                 ours, theirs = self._socketpair()
                 # The fork server does not reply: the supervisor will say `hello`.
                 with theirs, suppress(BlockingIOError):
@@ -4362,8 +4386,9 @@ os.register_at_fork(
 class Cancel(Live):
     """A request to stop. One token may be given to many calls.
 
-    `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once
-    means TERM, the grace, KILL; once more means KILL now. A token that was used stays used.
+    `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once asks
+    the command to end, and KILL follows after the grace; once more means KILL now. A token that was
+    used stays used.
     `count` is how often a stop was asked for; of two requests at the very same moment one may not
     be counted.
     """
@@ -4544,8 +4569,8 @@ class Exchange:
         return answer
 
     def _let_go(self, state: str = "over", is_idle: bool = False) -> None:
-        """No message will come any more. A line on which a stop may have been sent serves no second
-        command: the supervisor could take the stop for one of that."""
+        """No message will come any more. A line on which a stop may have been sent is not used
+        again: the supervisor could take the stop for one of the next command."""
         line, self._line, self.state = self._line, None, state
         if state == "over":
             _engine.live.discard(self)
@@ -4663,7 +4688,8 @@ class Job(Live):
 
     pid          an int: the process of the shell, and its process group
     command      the text that was asked for, its first 2,000 characters
-    output_file  the path of the file that takes the output; its last line says how the job ended
+    output_file  the path of the file that takes the output; once the job has ended, its last line
+                 says how
     created      seconds since the epoch
 
     Raises OSError where no sound record stands beside `output_file`.
@@ -4919,7 +4945,7 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 
 # ---- 8 BashTool --------------------------------------------------------------------------------
 # The public class. What a model or a command does is answered; what a host does wrong is raised.
-# One call is one exchange with a supervisor; a profile is consulted for the request, and when the
+# A command is one exchange with a supervisor; a profile is consulted for the request, and when the
 # answer is written.
 
 
@@ -4960,7 +4986,7 @@ def check_state_folder(given: AnyPath) -> str:
         code = problem.errno or 0
     if (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")):
         code = errno.EPERM
-    if code in (errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG):
+    if code in (errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
         raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
     return path
 
@@ -4976,7 +5002,7 @@ def default_folder(profile: Profile) -> str:
     path = os.path.join(base, "bash-tool-of-%d" % os.geteuid())
     with suppress(FileNotFoundError):
         info = os.lstat(path)
-        is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
+        is_private = not info.st_mode & 0o077  # a link's has all of these bits
         if not (is_private and info.st_uid == os.geteuid() and usable(path)):
             return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
     return path
@@ -4985,7 +5011,7 @@ def default_folder(profile: Profile) -> str:
 class JobTable:
     """The jobs of one tool: how many live, which a model may ask about, and whose end the model has
     yet to be told. No lock, which a fork of the host or a signal handler could meet held: each
-    step is one operation on a dict."""
+    step is one operation on a dict, a list or a deque."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
@@ -5049,28 +5075,28 @@ class JobTable:
 
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first."""
-        known = {job.output_file: job for job in list(self._known.values())}
-        profile = self._terms.profile
-        paths = set(known)
+        jobs, profile = list(self._known.values()), self._terms.profile
+        others: set[str] = set()
         if self._terms.lists_folder:
             with suppress(OSError):
-                paths |= own_outputs(self._terms.folder, profile.file_prefix)
-        jobs = []
-        for path in paths:
+                others = own_outputs(self._terms.folder, profile.file_prefix)
+        for path in others.difference(job.output_file for job in jobs):
             with suppress(OSError):  # no job, removed to make room, damaged, or another user's
-                jobs.append(known.get(path) or Job(path, profile.grace_s))
+                jobs.append(Job(path, profile.grace_s))
         return sorted(jobs, key=lambda job: job.created)
 
     def get(self, pid: int) -> Job:
         """The job with this number in its latest use; of a job that is known the files may be
         gone. Raises LookupError, with the jobs that run."""
         known = self._known.get(pid)
-        if known is None or known._has_ended():  # the number may have been given again
-            for job in self.all():
-                if job.pid == pid:
-                    known = self._known[pid] = job
+        if known is not None and not known._has_ended():
+            return known
+        jobs = self.all()  # the number may have been given again
+        for job in jobs:
+            if job.pid == pid:
+                known = self._known[pid] = job
         if known is None:
-            running = [job for job in self.all() if job.status == "running"]
+            running = [job for job in jobs if job.status == "running"]
             named = name_jobs(running[-MAX_JOBS:]) or "none"
             raise LookupError(NO_SUCH_JOB.format(pid=pid, named=named))
         return known
@@ -5145,19 +5171,19 @@ class Session:
         return present(outcome._replace(notes=notes), self.terms.profile)
 
     def _inquire(self, inquiry: Inquiry, cancel: Cancel) -> Result:
-        """What a job has said since the last time, or how it ended. No error, whatever the answer
-        is, unless something of a job that was to be ended still lives."""
+        """What a job has said since the last time, or how it ended. An error only for a number that
+        no job has, and where something of a job that was to be ended still lives."""
         try:
             job = self.jobs.get(inquiry.pid)
         except LookupError as problem:
             return self._finish(reject("no_such_job", str(problem)), cancel)
-        is_gone = not inquiry.kill or job._end(cancel)
+        is_ended = not inquiry.kill or job._end(cancel)
         outcome = job._tell(self.terms.profile)
-        is_gone = is_gone or outcome.status == "lost"
-        if not is_gone:
+        is_left = not is_ended and outcome.status != "lost"
+        if is_left:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
             outcome = outcome._replace(notes=(*outcome.notes, note))
-        return replace(self._finish(outcome, cancel, job), is_error=not is_gone)
+        return replace(self._finish(outcome, cancel, job), is_error=is_left)
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
         """The answer to a command. Where an exception prevents the answer the command is ended."""
@@ -5224,8 +5250,8 @@ class BashTool(Live):
     max_jobs    how many background jobs may live at once
     on_job_end  called with each Job that outlived its answer, once, in the job's monitor thread
     on_call     called after each `call` and `run`, in the caller's thread, with what was sent and
-                the Result; for `run` that is a dict of its arguments but `cwd` and `env`. An
-                exception goes to the caller
+                the Result; for `run` that is a dict of `command`, `mode`, `timeout_s` and `stdin`.
+                An exception goes to the caller
     carry       the directory and the exported variables at the end of a command are the start of
                 the next one
     ephemeral   all that commands leave running, jobs too, ends when the tool is closed or this
@@ -5235,9 +5261,9 @@ class BashTool(Live):
     umask and the resource limits that this process had when its first command began. A program
     that confines itself (chroot, capabilities, landlock) does so before its first command; a
     tool that is made after a change of root, capabilities, no_new_privs or namespaces runs its
-    commands confined. Raises ValueError for a mistake in these, FileNotFoundError,
-    NotADirectoryError or PermissionError for a `cwd` that is no directory and a `state_dir` that
-    can never be one: these two looks may hang."""
+    commands confined. Raises ValueError for a mistake in these, and OSError (FileNotFoundError,
+    NotADirectoryError, PermissionError, ...) for a `cwd` that is no directory and a `state_dir`
+    that can never be one: these two looks may hang."""
 
     def __init__(
         self,
@@ -5343,7 +5369,8 @@ class BashTool(Live):
         `cwd` and `env` hold for this call, as in `run`. `on_output` gets live output as text, in
         the caller's thread; what is not fetched in time is skipped, and a line says so.
 
-        Raises nothing for what the model or the command did. An exception in the caller, Ctrl-C or
+        Raises nothing for what the model or the command did; ValueError for what the program gave,
+        and TypeError where `confirm` gives no plain answer. An exception in the caller, Ctrl-C or
         one out of `on_output`, stops the command, and is raised again once it is gone; a second one
         does not wait.
         """
@@ -5367,7 +5394,8 @@ class BashTool(Live):
         timeout_s  seconds, in place of the mode's limit
         cwd        the directory of this command, relative to the tool's. If that cannot be entered
                    the command is not run: `cwd_missing`
-        env        variables for this command, beside the tool's and before them; none is withheld
+        env        variables for this command, added to the tool's and overriding them; none is
+                   withheld
         stdin      what the command reads on its standard input, instead of an empty one
         on_output  gets live output as text, in this thread; what is not fetched in time is
                    skipped, and a line says so
@@ -5406,7 +5434,8 @@ class BashTool(Live):
     ) -> list[Job]:
         """The jobs that have ended, once all of them have, or with `any` one of them, or after
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
-        tool. The next answer to the model reports the ends all the same."""
+        tool. The next answer to the model reports the ends all the same. Raises ValueError for
+        what is no job and no number."""
         waited = self._session.jobs.live() if jobs is None else list(jobs)
         require(all(isinstance(job, Job) for job in waited), "jobs", "jobs", waited)
         return _await_ends(waited, min(1, len(waited)) if any else len(waited), timeout_s)
@@ -5712,8 +5741,8 @@ class CallUnderway:
 
 
 class Server:
-    """Serves one client, until the input ends, the answers are not read any more, or a signal
-    comes."""
+    """Serves one client, until the input ends, the answers are not read any more, or a signal comes
+    that ends the server: TERM, HUP, and INT where standard input is a terminal."""
 
     _unsent = memoryview(b"")  # of the message that is being written
     _at_end = False  # nothing more is read
@@ -5735,10 +5764,10 @@ class Server:
         os.set_blocking(self.interrupts, False)
 
     def serve(self) -> None:
-        """Returns when the client has left or a signal came. By then every foreground command
-        is gone; a signal while they are ended skips the grace. Jobs go on. At the end of the input
-        alone, calls may end by themselves for LAST_CALLS_S. The others are not answered: a late
-        answer crashed a client (SDK for Python 1.30)."""
+        """Returns when the client has left or a signal has ended the server. By then every
+        foreground command is gone; one more signal skips the grace, but for GOODBYE_S. Jobs go on.
+        At the end of the input alone, calls may end by themselves for LAST_CALLS_S. The others are
+        not answered: a late answer crashed a client (SDK for Python 1.30)."""
         while not self._at_end and not self._signals:
             self._turn(TURN_MS if self._calls else None)
         obeyed = min(1, self._signals)  # the first signal has ended the loop
@@ -5928,7 +5957,7 @@ def _handled(handler: Callable[[int, Any], object]) -> Iterator[None]:
 def serve(tool: BashTool, *, structured: bool = False) -> None:
     """Serves the program's own tool over the Model Context Protocol, on descriptors 0 and 1:
     `python3 bash_tool.py --mcp` is this function. It closes the tool and returns once the client
-    has left or a signal has come.
+    has left, or TERM, HUP or, in a terminal, INT has come.
 
     structured  whether results have structured content too
 
@@ -5958,7 +5987,7 @@ def _write(fd: int, text: str) -> None:
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
 
 
-# What no live output brings to a terminal. Group 1 is what it does bring: colours.
+# What is taken out of live output for a terminal. Group 1, colours, is put back.
 _FOREIGN = (
     r"(\x1b\[[0-9:;]*m)|\x1b\[[0-?]*[ -/]*[@-~]?"
     r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\|\x1b?\Z)|\x1b[ -/]*[0-~]?"
@@ -6106,7 +6135,7 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
 def _typed(word: str | bytes) -> str:
     """A word of the command line, or standard input, as the bytes that were typed, whatever the
     locale makes of them: UTF-8, where U+DC80 to U+DCFF stand for bytes that are none."""
-    return os.fsencode(word).decode("utf-8", "surrogateescape")
+    return fsencode(word).decode("utf-8", "surrogateescape")
 
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
@@ -6217,7 +6246,7 @@ def _use(tool: BashTool, options: Any) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and prints what a model would read. Returns the exit code of the process."""
+    """Does what the command line asks for. Returns the exit code of the process."""
     _open_standard()
     try:
         options = _options(argv)

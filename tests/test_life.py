@@ -1,6 +1,7 @@
 """The rules of a command's life and of a stop, without a process: random histories, and cases of `Steps`."""
 
 import itertools
+import os
 import re
 import signal
 from math import inf, nextafter
@@ -356,7 +357,7 @@ WRONG_LIVES = [
         ("Life._step", "or is_flood", ""),
     ),
     ("Life._report", "self.stops = 0", "pass"),
-    ("Life._report", "self._limit_s if self._plan.background else inf", "self._limit_s"),
+    ("Life._report", "self._limit_s = inf", "pass"),
     *(("Life._stay", "self.stops or", ""), ("Life.act", "and (self.attached or self.is_job)", "")),
     ("Life.act", "before.kills self._has_steps = False", "before.kills"),
     ("Life.act", "self._kill_s = min(self._kill_s, now + self._grace_s)", "pass"),
@@ -403,6 +404,7 @@ def test_the_picture_of_the_phases():
 BOTH = ON_INT | ON_TERM
 PLAIN = process()
 BASH, TRAPPING = process(program="bash", caught=ON_INT), process(program="bash", caught=BOTH)
+DEAF = BASH._replace(ignored=ON_TERM, line=words("bash -ic a"))
 PYTHON = process(program="python", caught=ON_INT)
 NODE = process(program="node", caught=BOTH)
 TAIL = process(program="tail", reads="live pipe")
@@ -420,9 +422,12 @@ INTERRUPTED, TRAPPED, WAITS = (PYTHON, "INT"), (TRAPPING, "TERM"), (below(2, PYT
 STOPS = {
     "all get TERM: their group gets it": [(0, {2: (BASH, None), 3: (below(2, PLAIN), None)})],
     "what catches INT": [(0, {2: (PYTHON, "INT"), 3: (PLAIN, "TERM"), 4: (NODE, "INT")})],
+    "an interactive shell": [(0, {2: (BASH, "TERM"), 3: (below(2, DEAF), "KILL"), 4: (below(3, PYTHON), "waits")})],
+    "a shell that ignores TERM": [(0, {2: (PYTHON, "INT"), 3: (DEAF._replace(line=words("bash -c a")), "TERM")})],
     "a shell by its file": [(0, {2: (BASH._replace(line=words("./s.sh")), "TERM"), 3: (below(2, PYTHON), "INT")})],
     "what ignores TERM": [(0, {2: (PYTHON, "INT"), 3: (NODE._replace(caught=ON_INT, ignored=ON_TERM), "TERM")})],
     "a Python that catches TERM": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(caught=BOTH), "TERM")})],
+    "a server in Python": [(0, {2: (PYTHON._replace(caught=BOTH, line=words("python3 /bin/uvicorn a:b")), "INT")})],
     "a child of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON, line=words("other")), "INT")})],
     "a fork of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), "TERM")})],
     "a file as input": [(0, {2: (PYTHON._replace(reads="file"), "INT"), 3: (NODE._replace(reads="file"), "TERM")})],
@@ -481,12 +486,17 @@ STOPS = {
 }
 WRONG_STEPS = [
     ("ends_at_interrupt", "or process.program in SHELLS", ""),
-    ("ends_at_interrupt", "process.ignored | process.caught if is_python else process.ignored", "process.ignored"),
+    ("ends_at_interrupt", "process.ignored | process.caught if wants_term else process.ignored", "process.ignored"),
+    ("ends_at_interrupt", "is_python and not fits(SERVERS, process.program, process.line)", "is_python"),
     *(("ends_at_interrupt", "or unfit & _TERM", ""), ("ends_at_interrupt", "not process.caught & _INT or", "")),
     ("ends_at_interrupt", "return not process.reads or", "return process.reads != 'file' or"),
     *(
         ("ends_at_interrupt", "and fits(GOES_ON, process.program, process.line)", "and False"),
         ("ends_at_interrupt", "process.program in READERS.get(process.reads, ())", "True"),
+    ),
+    *(
+        ("ending_signal", "process.ignored & _TERM and", ""),
+        ("Steps.choose", "ending_signal(process)", "signal.SIGTERM"),
     ),
     *(("Steps.choose", 'reads == "live pipe"', 'reads == "pipe"'), ("Steps.choose", "and pid not in parents", "")),
     *(("Steps.choose", "and not is_new", ""), ("Steps.choose", "if not before and spares", "if spares")),
@@ -509,7 +519,7 @@ WRONG_STEPS = [
 
 @faults("a_stop", WRONG_STEPS)
 def test_a_stop_asks_each_process_in_its_way():
-    names = {INT: "INT", TERM: "TERM", SPARED: "spared", CLEANUP: "cleans up", 0: "waits"}
+    names = {INT: "INT", TERM: "TERM", signal.SIGKILL: "KILL", SPARED: "spared", CLEANUP: "cleans up", 0: "waits"}
     for case, passes in STOPS.items():
         steps, sent = bash_tool.Steps(15.0, 0.0), {}
         for now, known in passes:
@@ -519,7 +529,7 @@ def test_a_stop_asks_each_process_in_its_way():
             assert not [pid for pid, number in chosen.items() if sent.get(pid) == number], case  # once
             sent.update(chosen)
             assert {pid: names.get(steps.sent.get(pid)) for pid in known} == {p: s for p, (_, s) in known.items()}, case
-            given = {pid: number for pid, number in steps.sent.items() if pid in known and number in (INT, TERM)}
+            given = {pid: number for pid, number in steps.sent.items() if pid in known and number > 0}
             assert {pid: sent[pid] for pid in known if pid in sent} == given, case
 
 
@@ -529,21 +539,34 @@ END_AT_ONCE = """psql -c a; psql -Atc a -h localhost; psql --csv -c a; sqlite3 f
 python3 -I x.py; python3 -c i -i; python3 -Wignore x.py; python3 -m pytest -i; node -i"""
 ACT = """sort -o f; sort -uo f; sort -k1,1 -uof; sort --output=f; awk END{system(1)}; gawk -f f; gawk --file=f; mawk END{print|"sh"}
 awk {print>"f"}; awk END{"x"|getline}"""
+SERVE = """python3 /usr/bin/uvicorn a:b; python3 -m uvicorn a:b; python3 v/bin/hypercorn a:b; python3 manage.py runserver 80
+pypy3 manage.py runserver_plus; python3 /usr/bin/fastapi dev; python3 -c x --multiprocessing-fork"""
+NO_SERVERS = "python3 gunicorn -k uvicorn.workers.UvicornWorker; python3 -c uvicorn.run(); python3 uvicorn.py; python3 my-uvicorn"
+SHELLS_OF_PEOPLE = "bash -ic a; bash -i; bash -lic a; bash --norc -i; zsh -ic a; sh -i -c a; /bin/bash -l -i -c a"
+OTHER_SHELLS = "bash -c a; bash x.sh; bash --init-file f -c a; bash -c -- ls; sh -ec a"
 PRINT_ALONE = (
     "sort -r; sort -k1,1 -t,; grep -o x; cut --output-delimiter=,; awk {print}; awk $1>2||$2<3; awk -F, END{print(n)}"
 )
 
 
-@faults("what_goes_on", [("GOES_ON", "bBdEIOPqsSuvx", "q"), ("ACTS_AT_END", "[^-", "[^u-")])
-def test_what_goes_on_after_an_int_or_acts_at_the_end_of_its_input():
-    """No later statement may run, and with half an input no file may be replaced."""
+WRONG_PATTERNS = [
+    *(("GOES_ON", "bBdEIOPqsSuvx", "q"), ("ACTS_AT_END", "[^-", "[^u-")),
+    *(("SERVERS", "[\\0/]", ""), ("INTERACTIVE", "[A-Za-z]*", "")),
+]
+
+
+@faults("what_is_told", WRONG_PATTERNS)
+def test_what_is_told_by_the_arguments():
+    """What goes on after INT or TERM, what acts at the end of its input, and which servers print at INT what they hold."""
     for patterns, known, harmless in [
         (bash_tool.GOES_ON, GO_ON, END_AT_ONCE),
         (bash_tool.ACTS_AT_END, ACT, PRINT_ALONE),
+        (bash_tool.SERVERS, SERVE, NO_SERVERS),
+        (bash_tool.INTERACTIVE, SHELLS_OF_PEOPLE, OTHER_SHELLS),
     ]:
 
         def fits(line):
-            program = line.split()[0]
+            program = os.path.basename(line.split()[0])
             return bash_tool.fits(patterns, program if program in patterns else program.rstrip("3"), words(line))
 
         assert [line for line in re.split("; |\n", known) if not fits(line)] == []

@@ -61,7 +61,35 @@ process = subprocess.Popen(["python3", "cleans.py"])
 signal.signal(signal.SIGINT, lambda *_: (time.sleep(0.1), process.send_signal(signal.SIGINT)))
 process.wait()
 """
+# As uvicorn does, and as the reloader of Django does.
+SERVER = """
+import os, signal, time
+caught = []
+for number in 2, 15: signal.signal(number, lambda number, _: caught.append(number))
+print("held"); os.mkdir("ready")
+while not caught: time.sleep(0.01)
+signal.signal(2, signal.default_int_handler); signal.signal(15, signal.SIG_DFL)
+try: signal.raise_signal(caught[0])
+except KeyboardInterrupt: pass
+"""
+RELOADER = """
+import os, signal, subprocess, sys, time
+signal.signal(15, lambda *_: sys.exit(0))
+try:
+    if "IS_CHILD" in os.environ: print("held"); os.mkdir("ready"); time.sleep(600)
+    else: subprocess.run([sys.executable, *sys.argv], env=dict(os.environ, IS_CHILD="1"))
+except KeyboardInterrupt: pass
+"""
+SPAWNER = """
+import multiprocessing, runpy
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=runpy.run_path, args=["uvicorn"])
+    process.start(); process.join()
+"""
 FILES = {
+    "uvicorn": SERVER,
+    "manage.py": RELOADER,
+    "spawner.py": SPAWNER,
     "ends.py": ENDS,
     "test_x.py": TESTS,
     "unit_x.py": UNITS,
@@ -126,6 +154,13 @@ CASES = {
         "a\n",
     ),
     "what forwards an INT": ("cp %s uv; ./uv uv.py" % os.path.realpath(PLAIN_PYTHON), "cleaned"),
+    "bash -ic": "bash -ic 'touch ready; sleep 600; touch later'; touch later",
+    "Python in bash -ic": ("bash -ic 'python3 cleans.py; touch later'; touch later", "cleaned"),
+    "bash -i <<E": "bash -i <<'E'\ntouch ready; sleep 600\ntouch later\nE",
+    "below script": ("script -qec 'python3 ends.py' /dev/null; touch later", "asked"),
+    "a server in Python": ("python3 ./uvicorn", "held"),
+    "a server that multiprocessing spawns": ("python3 spawner.py", "held"),
+    "a server with a reloader": ("python3 manage.py runserver", "held"),
     "| base64": ("(echo a; touch ready; sleep 600) | base64", "YQo="),
     "| sort -uo": "echo keep > keep; (echo a; touch ready; sleep 600) | sort -uo keep",
     "sqlite3 -cmd": "sqlite3 -cmd '.shell touch ready' -cmd '%s' f.db '.shell touch later'" % ENDLESS,
@@ -159,6 +194,7 @@ NEEDS = {
     "bisect": "git",
     "sqlite3 -cmd": "sqlite3",
     "make -j": "make",
+    "below script": "script",
     "node with a handler": "node",
 }
 
@@ -242,6 +278,28 @@ def test_the_host_is_killed_in_a_step(step):
     """
     dying_host(program, lasting(command % sys.executable), grace_s, sign)
     assert eventually(lambda: not alive(number_in("me")), 8)  # the grace would take longer
+
+
+@fault("an_interactive_shell", saboteur=("Shell.terminate", "signal.SIGKILL if pid in killed else", ""))
+@pytest.mark.parametrize("how", ["a cancel", "a cancel without a grace", "Job.kill", "the end of the host"])
+def test_an_interactive_shell_runs_no_later_line(how):
+    """It ignores TERM, and would go on when the command that it waits for gets TERM."""
+    command = lasting("bash -ic 'echo $$ > me; touch ready; sleep 600; touch later'; touch later")
+    if how == "the end of the host":
+        program = """
+            until_ready = lambda: os.path.exists("ready") and os.kill(os.getpid(), 9) or threading.Timer(0.05, until_ready).start()
+            until_ready()
+            BashTool(".").run(sys.argv[1])
+        """
+        dying_host(program, command)
+    else:
+        with BashTool(".", profile=tiny(default=120, grace=0 if "without" in how else 60)) as tool:
+            if how == "Job.kill":
+                job = tool.job(tool.run(command, mode="background").pid)
+                assert eventually(lambda: Path("ready").exists()) and job.kill()
+            else:
+                tool.run(command, cancel=cancelled_when("ready"))
+    assert eventually(lambda: not alive(number_in("me"))) and not Path("later").exists()
 
 
 @fault("a_second_cancel", saboteur=("Life._end", "self.stops > 1", "False"))
