@@ -423,6 +423,7 @@ STOPS = {
     "all get TERM: their group gets it": [(0, {2: (BASH, None), 3: (below(2, PLAIN), None)})],
     "what catches INT": [(0, {2: (PYTHON, "INT"), 3: (PLAIN, "TERM"), 4: (NODE, "INT")})],
     "an interactive shell": [(0, {2: (BASH, "TERM"), 3: (below(2, DEAF), "KILL"), 4: (below(3, PYTHON), "waits")})],
+    "a shell with -i that does not": [(0, {2: (PYTHON, "INT"), 3: (BASH._replace(line=words("bash x -i")), "TERM")})],
     "a shell that ignores TERM": [(0, {2: (PYTHON, "INT"), 3: (DEAF._replace(line=words("bash -c a")), "TERM")})],
     "a shell by its file": [(0, {2: (BASH._replace(line=words("./s.sh")), "TERM"), 3: (below(2, PYTHON), "INT")})],
     "what ignores TERM": [(0, {2: (PYTHON, "INT"), 3: (NODE._replace(caught=ON_INT, ignored=ON_TERM), "TERM")})],
