@@ -683,7 +683,7 @@ def _make_room(folder: str, prefix: str) -> None:
     files: dict[str, tuple[float, int]] = {}
     for path in own_outputs(folder, prefix):
         with suppress(OSError):  # it may be gone by now
-            info = os.lstat(_what_stands(path))
+            info = os.lstat(path)
             if info.st_uid == os.geteuid():
                 files[path] = (info.st_mtime, info.st_size)
     used = FILE_CAP_BYTES + sum(size for _, size in files.values())
@@ -694,17 +694,12 @@ def _make_room(folder: str, prefix: str) -> None:
             used -= files.pop(path)[1]
 
 
-def _what_stands(output: str) -> str:
-    """The output file; its record, which a supervisor locks too, if the file itself is gone."""
-    return output if os.path.lexists(output) else record_of(output)
-
-
 def _remove_finished(output: str) -> bool:
     """Removes an output file and its record; False if a process still writes it: the kernel drops
     the lock with the writer, however the writer ended. A file that is gone counts as removed:
     another tool may be making room too."""
     try:
-        fd = os.open(_what_stands(output), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         is_free = bool(_lock(fd))
         os.close(fd)
     except OSError as problem:
@@ -913,8 +908,8 @@ class Outcome(NamedTuple):
     capped: bool = False  # whether that file ends at its greatest size
     unlocked: bool = False  # the record of the job could not be locked
     carried: bytes = b""  # what the shell wrote down at its end
-    pid: int | None = None  # of a job
-    command: str = ""  # the rest of what a supervisor sends is of a job too
+    pid: int | None = None  # of a job, as what follows
+    command: str = ""  # ... but the host gives it to every answer
     created: float = 0.0  # its beginning, on the wall clock
     supervisor: Sequence[int] = ()  # number and start time of the process that runs it
     at: int = -1  # the place of the completion note in the output file; -1: none yet
