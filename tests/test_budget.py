@@ -17,8 +17,8 @@ import pytest
 from tests.support import TOOL
 
 
-FILE_TOKENS = 33800
-ENGINE_TOKENS = 18273  # sections 2, 7 and 8: supervisors, the host's side, BashTool
+FILE_TOKENS = 33810  # what a kernel lacks (make matrix) takes ten of them
+ENGINE_TOKENS = 18285  # sections 2, 7 and 8: supervisors, the host's side, BashTool
 TOKENS_A_LINE = 8.5
 COLUMNS = 100
 FUNCTION_LINES = 50

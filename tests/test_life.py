@@ -329,7 +329,7 @@ class History(RuleBasedStateMachine):
 
     def teardown(self):
         """Whatever has happened, the life comes to its end, and has told the caller once."""
-        for _ in range(1000):
+        for _ in range(2000):  # 1,500 for two ends with a grace of 15 s and a look every 20 ms
             if not hasattr(self, "life") or self.life.phase == "over":
                 break
             if self.life.phase == "stay" or self.life.due_s == inf:
