@@ -634,7 +634,8 @@ def data_file(what: str, data: bytes) -> int:
         except (AttributeError, OSError):  # macOS, some sandboxes
             from tempfile import TemporaryFile  # here, because it takes a third of all imports
 
-            with TemporaryFile() as file:
+            # Without `dir`, tempfile takes the folder that it has found at its first use.
+            with TemporaryFile(dir=temporary_folder()) as file:
                 fd = os.dup(file.fileno())
         _write_all(fd, data)  # RLIMIT_FSIZE holds for memory too
     except OSError as problem:

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.known_commands import any_of, known_commands
-from tests.processes import AMPLE_S, FUNCTIONS, alive, functions_of_a_host, number_in
+from tests.processes import AMPLE_S, FUNCTIONS, alive, eventually, functions_of_a_host, number_in
 from tests.spec import fenced
 from tests.support import PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, THOROUGH, TOOL, BashTool, Client, bash_tool, cancelled_when
 from tests.support import descriptors, fault, few, first_of, in_bytes, in_host, lasting, long_look, needs_proc
@@ -278,7 +278,8 @@ def test_programs_get_no_descriptor_of_the_state():
             assert tool.run("ls /proc/self/fd", stdin=data).text == "0\n1\n2\n3\n"  # ls itself opens one
             assert tool.run("cat", stdin=data).stdout == (data or "")
         left = tool.run("sleep 600 >/dev/null 2>&1 & echo $!; cd /usr")
-        assert sorted(os.listdir("/proc/%d/fd" % int(left.stdout))) == ["0", "1", "2"]
+        open_ones = "/proc/%d/fd" % int(left.stdout)  # until it is `sleep`, it is a fork of the shell
+        assert eventually(lambda: sorted(os.listdir(open_ones)) == ["0", "1", "2"])
         assert tool.run("pwd").text == "/usr\n"
 
 

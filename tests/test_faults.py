@@ -735,6 +735,7 @@ def test_a_command_line_without_streams():
         assert done.stdout == (b"[command failed: exit code 3]\nhi\n" if code == 3 else b"")
 
 
+@needs_proc
 def test_the_command_line_hides_its_command():
     """The text of a command on the command line is in no argument once it runs, equal arguments included."""
     word = "sought" + os.urandom(4).hex()
