@@ -655,24 +655,23 @@ def write_record(file, **facts):
 def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     folder = Path(tempfile.mkdtemp(dir=os.getcwd()))
     output = folder / "output-0123456789ab.log"
-    record = open(record_beside(str(output)), "w")
-    fcntl.flock(record, fcntl.LOCK_EX)  # as the supervisor of the job
-    write_record(record, status="running")
-    written, whole = b"", b"".join(parts)
-    job, pieces, offset = None, [], 0
-    while written != whole or job is None:
-        written = whole[: len(written) + data.draw(st.integers(1, 5))]
-        output.write_bytes(written)
-        job = job or bash_tool.Job(str(output))
-        text, following = job.read(offset)
-        again, _ = job.read(offset)
-        assert text == again and following >= offset
-        pieces, offset = [*pieces, text], following
-    output.write_bytes(whole + b"\n\n[background process completed]\n")
-    text, offset = job.read(offset)  # the note is there, and the record does not say so yet
-    pieces.append(text)
-    write_record(record, status="exited", exit_code=0, at=len(whole))
-    record.close()
+    with open(record_beside(str(output)), "w") as record:
+        fcntl.flock(record, fcntl.LOCK_EX)  # as the supervisor of the job
+        write_record(record, status="running")
+        written, whole = b"", b"".join(parts)
+        job, pieces, offset = None, [], 0
+        while written != whole or job is None:
+            written = whole[: len(written) + data.draw(st.integers(1, 5))]
+            output.write_bytes(written)
+            job = job or bash_tool.Job(str(output))
+            text, following = job.read(offset)
+            again, _ = job.read(offset)
+            assert text == again and following >= offset
+            pieces, offset = [*pieces, text], following
+        output.write_bytes(whole + b"\n\n[background process completed]\n")
+        text, offset = job.read(offset)  # the note is there, and the record does not say so yet
+        pieces.append(text)
+        write_record(record, status="exited", exit_code=0, at=len(whole))
     text, end = job.read(offset)
     assert "".join(pieces) + text == job.read()[0] == whole.decode("utf-8", "replace")
     assert end == output.stat().st_size and job.read(end) == ("", end)
