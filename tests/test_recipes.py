@@ -1,6 +1,7 @@
 """docs/recipes.md: every block runs. Here run those that need Python and bash alone, in tests/integration the others."""
 
 import asyncio
+import io
 import json
 import os
 import re
@@ -64,7 +65,10 @@ def test_each_block_is_run():
 )
 def test_python(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(program, {})
+    names = {}
+    exec(program, names)
+    for file in (value for value in names.values() if isinstance(value, io.IOBase)):
+        file.close()  # a program leaves that to its end
 
 
 INTERRUPTED = """
