@@ -702,10 +702,10 @@ def test_a_file_of_another_kind_is_not_read(suffix, kind):
 
 @fault("a_job_of_another_tool", saboteur=("JobTable.live", "job._monitor_pid and", ""))
 def test_a_job_of_another_tool_takes_no_place():
-    """Nor is it waited for: a tool counts the jobs that it has started."""
+    """A tool counts the jobs that it has started, not those that it was asked about."""
     with BashTool(state_dir="s") as tool, BashTool(state_dir="s", max_jobs=1) as other:
         job = background(tool, lasting("sleep 600"))
-        assert other.job(job.pid).pid == job.pid and other.wait() == []
+        assert other.job(job.pid).pid == job.pid
         assert other.run("echo mine", mode="background").error is None
         job.kill()
 
