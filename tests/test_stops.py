@@ -157,7 +157,8 @@ CASES = {
     "bash -ic": "bash -ic 'touch ready; sleep 600; touch later'; touch later",
     "Python in bash -ic": ("bash -ic 'python3 cleans.py; touch later'; touch later", "cleaned"),
     "bash -i <<E": "bash -i <<'E'\ntouch ready; sleep 600\ntouch later\nE",
-    "below script": ("script -qec 'python3 ends.py' /dev/null; touch later", "asked"),
+    # Without exec there may be a shell at the terminal. When that ends, the kernel sends SIGHUP to what it has started.
+    "below script": ("script -qec 'exec python3 ends.py' /dev/null; touch later", "asked"),
     "a server in Python": ("python3 ./uvicorn", "held"),
     "a server that multiprocessing spawns": ("python3 spawner.py", "held"),
     "a server with a reloader": ("python3 manage.py runserver", "held"),
