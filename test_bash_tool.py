@@ -5211,10 +5211,10 @@ def test_req_bash_026_14_what_lives_is_itself():
             assert again == agent and again["tools"][0] is tool and copy.copy(tool) is tool
         for one in (tool, agent["stop"], job):
             for dump in (pickle.dumps, lambda one: pickle.dumps([one], 2)):
-                with pytest.raises(
-                    TypeError, match="^a (BashTool|Cancel|Job) cannot be pickled; make one in each process$"
-                ):
+                with pytest.raises(TypeError) as raised:
                     dump(one)
+                said = "a (BashTool|Cancel|Job) cannot be pickled; make one in each process"
+                assert re.fullmatch(said, str(raised.value))  # without the notes that Python 3.14 adds
         assert copy.deepcopy(agent)["jobs"][0].kill()
 
 
