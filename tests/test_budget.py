@@ -1,8 +1,8 @@
 """The budget of bash_tool.py: its size in code tokens, and the shape of its lines, functions and classes.
 
 A token is what Python's own tokenizer calls so; comments, docstrings, ends of lines and indentation do not count. The
-numbers leave a little room above what the file has reached. A change that needs more takes it from what is there. A change
-that a user asked for may raise a number, and its commit says why.
+numbers are what the file has reached. A change that needs more takes it from what is there. A change that a user asked for
+may raise a number, and its commit says why.
 """
 
 import ast
@@ -14,17 +14,17 @@ import tokenize
 
 import pytest
 
-from tests.support import TOOL
+from tests.support import HERE
 
 
-FILE_TOKENS = 33810  # what a kernel lacks (make matrix) takes ten of them
-ENGINE_TOKENS = 18285  # sections 2, 7 and 8: supervisors, the host's side, BashTool
+FILE_TOKENS = 33805
+ENGINE_TOKENS = 18278  # sections 2, 7 and 8: supervisors, the host's side, BashTool
 TOKENS_A_LINE = 8.5
 COLUMNS = 100
 FUNCTION_LINES = 50
 CLASS_LINES = 260
 
-SOURCE = TOOL.read_text(encoding="utf-8")
+SOURCE = (HERE / "bash_tool.py").read_text(encoding="utf-8")
 NOT_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
