@@ -17,6 +17,7 @@ help:       ## this list
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(IN_VENV) -m pip --quiet --disable-pip-version-check install 'pip>=21.3'    # for --editable: Debian 11 has 20.3
 	$(IN_VENV) -m pip --quiet --disable-pip-version-check install --editable '.[test,types]'
 	touch $@
 

@@ -3834,10 +3834,10 @@ def tool_env(
     return {**env, **added}, withheld
 
 
-# A line of `export -p`, which bash would read again. bash 5 writes what cannot be printed as
-# $'...', where \E is ESC; older versions write \1 before a \1 and a \177. Arrays and variables
-# without a value are in no environment. No line within a value looks like this, because bash masks
-# the quotes there.
+# A line of `export -p`, which bash would read again. bash 5.2 writes what cannot be printed as
+# $'...', where \E is ESC. bash 5.1 writes it as it is, and older versions write \1 before a \1 and
+# a \177. Arrays and variables without a value are in no environment. No line within a value looks
+# like this, because bash masks the quotes there.
 _EXPORTED = rb"""(?xms)
     ^\w+\ (?:-\w+\ )?([^\s=]+)=
     (?:"([^"\\]*(?:\\.[^"\\]*)*)"|\$'([^'\\]*(?:\\.[^'\\]*)*)')$
@@ -3847,7 +3847,7 @@ _EXPORTED = rb"""(?xms)
 def _unquoted(line: re.Match[bytes]) -> bytes:
     """The value in a line of `export -p`."""
     if line[3] is None:
-        return re.sub(rb"(?s)[\\\1](.)", rb"\1", line[2])
+        return re.sub(rb"(?s)\\(.)|\x01([\x01\x7f])", rb"\1\2", line[2])
     return codecs.escape_decode(re.sub(rb"(?<!\\)((?:\\\\)*)\\E", rb"\1\\033", line[3]))[0]
 
 

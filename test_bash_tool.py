@@ -4711,7 +4711,9 @@ def test_req_bash_025_12_no_request():
                 assert (answer["error"]["code"], answer["id"]) == (-32600, id_)
 
         is_answered()
-    garbage = [b"{nope", b"\xff\xfe", b"[" * 100000, b'{"id": ' + b"9" * 5000 + b"}", b"NaN", b"'ping'", b"\0"]
+    garbage = [b"{nope", b"\xff\xfe", b"[" * 100000, b"NaN", b"'ping'", b"\0"]
+    if hasattr(sys, "get_int_max_str_digits"):  # 3.9.14 and later take no longer numbers
+        garbage.append(b'{"id": ' + b"9" * 5000 + b"}")
     garbage += [b'{"jsonrpc": "2.0", "id": 1, "method": "ping"', "{}".encode("utf-16")]
     with Client(stderr=subprocess.PIPE) as client:
         for line in [*garbage, b'{"a": Infinity}']:

@@ -453,6 +453,15 @@ def ran(*words, **options):
     return subprocess.run(words, **options)
 
 
+def has_locale(folder, name, charmap):
+    """Makes a locale in a folder for LOCPATH; False where this machine has not what that takes."""
+    if not shutil.which("localedef"):
+        return False
+    ran("localedef", "-i", name.partition(".")[0], "-f", charmap, str(folder / name))
+    told = ran("locale", "charmap", env=dict(os.environ, LOCPATH=str(folder), LC_ALL=name))
+    return told.stdout.decode().strip() == charmap
+
+
 def plain_bash(command, **options):
     """What bash says of the command without the tool."""
     return ran("bash", "-c", command, start_new_session=True, preexec_fn=default_signals, **options)

@@ -304,6 +304,19 @@ def test_what_saves_the_state_leaves_no_trace_in_it():
     assert Path("data").read_bytes() == b"head\0tail"
 
 
+@fault("the_state_as_each_bash", saboteur=("_unquoted", r"\x01([\x01\x7f])", r"\x01(.)"))
+def test_the_state_as_each_bash_writes_it():
+    """`export -p` of bash 5.2, of 5.1 and of older versions: control characters, and ESC before a backslash."""
+    forms = {
+        rb"$'a\001b\177\E\\E'": b"a\1b\x7f\x1b\\E",
+        b'"a\1b\x7f\\\\E"': b"a\1b\x7f\\E",
+        b'"a\1\1b\1\x7f"': b"a\1b\x7f",
+    }
+    for written, value in forms.items():
+        start, left_out = bash_tool.next_start(b"declare -x A=%s\n\0/usr\n\0" % written, {}, 1 << 20)
+        assert (start.env, start.cwd, left_out) == ({b"A": value}, b"/usr", [])
+
+
 @fault("a_command_of_a_tool_that_carries", ("Shell._spawn", '[b"PWD"] = cwd', '[b"PWD"] = os.path.realpath(cwd)'))
 def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_entered():
     """So do commands that leave the state as it was: with variables, with a directory, in the background."""
