@@ -31,7 +31,7 @@ function unfolded(line) {  // a line that `\r` has overwritten, with the texts o
   const moves = tokens.some((one) => one.move === "\b" || (one.final && "ABCDEFGJK".includes(one.final)));
   const count = tokens.filter((one) => one.move === "\r").length;
   if (moves || count < 1 || count > 8) return line;
-  for (const one of tokens) one.move ? texts.push("") : (texts[texts.length - 1] += one.text || "");
+  for (const one of tokens) one.move ? texts.push("") : (texts[texts.length - 1] += one.text ?? "");
   const shown = texts.filter((text) => text);
   const remain = shown.filter((text, n) => n < shown.length - 1 && columns(text.replace(/\p{White_Space}+$/u, "")) > columns(shown[n + 1]));
   return [...remain.slice(-3), ...shown.slice(-1)].join("\n");
@@ -42,8 +42,8 @@ function rendered(text) {
   let row = 0, at = 0;
   const lines = text.replaceAll("\0", "\ufffd").replaceAll("\r\n", "\n").split("\n").map(unfolded).join("\n");
   for (const { groups } of lines.matchAll(TOKEN)) {
-    const number = Number(groups.count || 0), steps = number || 1, final = groups.final || "";
-    for (const cell of groups.text || "") rows[row][at++] = cell;
+    const number = Number(groups.count || 0), steps = number || 1, final = groups.final ?? "";
+    for (const cell of groups.text ?? "") rows[row][at++] = cell;
     if (groups.move === "\r") at = 0;
     if (groups.move === "\b") at = Math.max(0, at - 1);
     if (groups.move === "\n") [row, at] = [row + 1, 0];
@@ -136,7 +136,7 @@ TEXTS.quoted = (text) => JSON.stringify(short(text)).replaceAll("]", "\\u005d");
 TEXTS.path = (text) => printable(text, "\ufffd");
 const ANSWERS = {
   texts: (one) => ({ out: TEXTS[one.do](one.do === "decode" ? data(one.in) : unpacked(one.in)) }),
-  cuts: (one) => CUTS[one.profile] && CUTS[one.profile](data(one.in), one.limits || {}),
+  cuts: (one) => CUTS[one.profile]?.(data(one.in), one.limits ?? {}),
 };
 for (const [kind, answer] of Object.entries(ANSWERS)) {
   const cases = JSON.parse(readFileSync(new URL(kind + ".json", import.meta.url)));
