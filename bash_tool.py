@@ -240,7 +240,8 @@ TOLD_AFTER_S = 1             # after Ctrl-C on the command line, before it says 
 FLUSH_S = 2.0               # without a read: a client that has closed its end is given up
 # fmt: on
 
-SIGNAL_NAMES = {int(s): s.name for s in signal.Signals}
+# Python before 3.11 has no name for 16, which is another signal in macOS.
+SIGNAL_NAMES = {16: "SIGSTKFLT", **{int(s): s.name for s in signal.Signals}}
 # Signals that a user or a program sends to end a program; no fault of its own raises them.
 STOPPING = "SIGHUP SIGINT SIGKILL SIGTERM".split()
 # Of the command line where the command has no code; as timeout(1), docker-run(1), bash have them.
@@ -429,7 +430,7 @@ def format_size(count: int) -> str:
     for larger in ("KB", "MB", "GB"):
         if count >= scale * KIB:
             unit, scale = larger, scale * KIB
-    form = "%d%s" if count % scale == 0 else "%.1f%s"
+    form = "%.1f%s" if count % scale else "%d%s"
     return form % (count / scale, unit)
 
 
@@ -3830,8 +3831,7 @@ def tool_env(
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
         check_env(base, "base_env")
         env, withheld = {**NON_INTERACTIVE, **base}, {}
-    withheld = {name: why for name, why in withheld.items() if name not in added}
-    return {**env, **added}, withheld
+    return {**env, **added}, {name: why for name, why in withheld.items() if name not in added}
 
 
 # A line of `export -p`, which bash would read again. bash 5.2 writes what cannot be printed as
@@ -5328,8 +5328,8 @@ class BashTool(Live):
         return bool(self._session.closing.count)
 
     def __repr__(self) -> str:
-        state = " closed" if self.closed else ""
-        return "<BashTool cwd=%r profile=%r%s>" % (self.cwd, self.profile.name, state)
+        words = self.cwd, self.profile.name, " closed" if self.closed else ""
+        return "<BashTool cwd=%r profile=%r%s>" % words
 
     def __enter__(self) -> "BashTool":
         return self

@@ -1824,9 +1824,11 @@ def test_req_bash_007_1_states_the_code(code, prints):
 
 
 @clause("007.2", saboteur=("read_returncode", "128 - returncode", "-1"))
-@pytest.mark.parametrize("name", ["HUP", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1"])
+@pytest.mark.parametrize(
+    "name", ["HUP", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1", "STKFLT"]
+)
 def test_req_bash_007_2_names_the_signal(name):
-    number = getattr(signal, "SIG" + name)
+    number = getattr(signal, "SIG" + name, 16)  # Python has STKFLT from 3.11 on
     with BashTool() as tool:
         own = tool.run("ulimit -c 0; kill -%s $$" % name)
         child = tool.run("ulimit -c 0; bash -c 'kill -%s $$' 2>/dev/null; exit $?" % name)
