@@ -1432,8 +1432,11 @@ class Shell:
     def terminate(self, processes: Mapping[int, int], sent: Mapping[int, int]) -> None:
         """Sends TERM to those `processes` that were not `sent` it yet and are not cleaning up. TERM
         comes before CONT: a stopped process must find the TERM waiting when it wakes."""
-        done = (signal.SIGTERM, _CLEANUP)
-        left = {pid: group for pid, group in processes.items() if sent.get(pid) not in done}
+        left = {
+            pid: group
+            for pid, group in processes.items()
+            if sent.get(pid) not in (signal.SIGTERM, _CLEANUP)
+        }
         killed = {pid for pid in left if ending_signal(look_at(pid)) == signal.SIGKILL}
         for number in (signal.SIGTERM, signal.SIGCONT):
             reached = not killed and len(left) == len(processes) and self.signal_group(number)
@@ -1564,7 +1567,9 @@ def look_at(pid: int) -> Process:
             name = called
         mode = os.stat(folder + "fd/0").st_mode
         reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
-        if reads == "pipe" and name in FILTERS and not fits(ACTS_AT_END, name, line):
+        # Without a line its execve(2) is underway: what it does at the end is not known.
+        is_filter = name in FILTERS and line and not fits(ACTS_AT_END, Process(0, name, line))
+        if reads == "pipe" and is_filter:
             # Bash 5.1 and later gives a small here-document as a pipe without a writer.
             fd = os.open(folder + "fd/0", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             poller = select.poll()
@@ -1574,22 +1579,25 @@ def look_at(pid: int) -> Process:
     return Process(parent, name, line, caught & ~blocked, ignored, reads)
 
 
-def fits(patterns: Mapping[str, bytes], program: str, line: bytes) -> bool:
-    """True if there is a pattern for the program that its arguments match."""
+def fits(patterns: Mapping[str, bytes], process: Process) -> bool:
+    """True if there is a pattern for the program of a process, and its arguments match that."""
     import re  # here, because most supervisors need it not
 
-    return program in patterns and re.search(patterns[program], line) is not None
+    pattern = patterns.get(process.program, rb"(?!)")  # which matches nothing
+    return re.search(pattern, process.line) is not None
 
 
 def ends_at_interrupt(process: Process) -> bool:
     """True for a process that may get INT in place of TERM."""
+    if b"multiprocessing.forkserver import" in process.line:
+        return True  # it ignores INT, and ends with its parent
     # Python handles INT by itself; a program in it that handles TERM wants TERM.
     is_python = process.program in READERS["file"]
-    wants_term = is_python and not fits(SERVERS, process.program, process.line)
+    wants_term = is_python and not fits(SERVERS, process)
     unfit = process.ignored | process.caught if wants_term else process.ignored
     if not process.caught & _INT or unfit & _TERM or process.program in SHELLS:
         return False
-    if (process.reads or not is_python) and fits(GOES_ON, process.program, process.line):
+    if (process.reads or not is_python) and fits(GOES_ON, process):
         return False
     return not process.reads or process.program in READERS.get(process.reads, ())
 
@@ -1597,8 +1605,9 @@ def ends_at_interrupt(process: Process) -> bool:
 def ending_signal(process: Process) -> int:
     """TERM; KILL for an interactive shell, which ignores TERM and would go on with its next command
     when its child has ended. Not HUP: bash hands that on to its children."""
-    is_deaf = process.ignored & _TERM and fits(INTERACTIVE, process.program, process.line)
-    return signal.SIGKILL if is_deaf else signal.SIGTERM
+    if process.ignored & _TERM and fits(INTERACTIVE, process):
+        return signal.SIGKILL
+    return signal.SIGTERM
 
 
 class Steps:
@@ -1627,9 +1636,12 @@ class Steps:
             is_new = before and pid not in before
             is_wrapper = pid in parents and process.program in WRAPPERS
             spares = is_wrapper or process.reads == "live pipe" and pid not in parents
+            above = self.sent.get(process.parent)
+            # What has started it handles TERM and was asked to end.
+            is_cleanup = above and self._processes[process.parent].caught & _TERM
             if not before and spares:
                 self.sent[pid] = _SPARED
-            elif is_new and self._is_cleanup(process):
+            elif is_new and (is_cleanup or above == _CLEANUP):
                 self.sent[pid] = _CLEANUP
             elif before.get(pid) not in (_SPARED, _CLEANUP, signal.SIGTERM):
                 # What else appears during the steps was started by something that goes on.
@@ -1643,31 +1655,26 @@ class Steps:
             self.sent, chosen = {}, {}
         return chosen
 
-    def _is_cleanup(self, process: Process) -> bool:
-        """True for what is started by a process that handles TERM and was asked to end."""
-        above = self.sent.get(process.parent, 0)
-        return above == _CLEANUP or bool(
-            above and self._processes[process.parent].caught & _TERM
-        )
-
     def _choose_one(self, process: Process, passed_s: float) -> int:
         """INT, TERM, or 0: it waits."""
         parent = self._processes.get(process.parent)
         while parent and parent.program in WRAPPERS:
             process, parent = parent, self._processes.get(parent.parent)
-        above = self.sent.get(process.parent)
         if parent is None:
             return signal.SIGINT
-        if above == signal.SIGINT:
-            # A worker of a pool is a fork of what has got INT, and would take the next task.
-            return signal.SIGTERM if process.line == parent.line else signal.SIGINT
-        if above and not (parent.caught | parent.ignored) & _TERM:
+        above, most_s = self.sent.get(process.parent), self._grace_s / 10
+        is_patient = passed_s < min(PATIENT_S, most_s)
+        is_spawned = b"from multiprocessing." in process.line and not process.caught & _TERM
+        if above and (is_spawned or process.line == parent.line):
+            # A worker. A multiprocessing.Pool ends its own, and hangs where a signal has ended one
+            # that held a lock. After an INT those of ProcessPoolExecutor take their next task.
+            if passed_s < min(FILTERS_S, most_s):
+                return 0
+            return signal.SIGINT if is_spawned and is_patient else signal.SIGTERM
+        if above == signal.SIGINT or above and not (parent.caught | parent.ignored) & _TERM:
             return signal.SIGINT  # the parent ends at once
         # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
-        is_patient = (
-            passed_s < min(PATIENT_S, self._grace_s / 10) and "pipe" not in process.reads
-        )
-        return 0 if is_patient else signal.SIGTERM
+        return 0 if is_patient and "pipe" not in process.reads else signal.SIGTERM
 
 
 # -- The life of a command: rules without I/O
@@ -1807,8 +1814,7 @@ class Life:
         and when output floods."""
         asked_by = self.steps.asked_by
         self._alone_s = (self._alone_s or now) if asked_by == {_SPARED} else 0.0
-        filters_s = min(FILTERS_S, self._grace_s / 10)
-        is_alone = self._alone_s and now >= self._alone_s + filters_s
+        is_alone = self._alone_s and now >= self._alone_s + min(FILTERS_S, self._grace_s / 10)
         is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
         is_told = asked_by <= {signal.SIGTERM, _CLEANUP}
         if not self._has_steps or is_told or is_alone or is_flood:
@@ -1947,25 +1953,22 @@ class Command:
         self.output.write_record(self.describe())
         self.send_answer()
 
-    def ask(self) -> None:
-        """A pass of the first steps of a stop."""
-        self._ask(descendants(), monotonic())
-
-    def _ask(self, living: Iterable[int], now: float) -> None:
-        """The pass over these processes. Where `now` is infinite, all get TERM but filters,
-        wrappers and what a trap has started."""
+    def ask(self, now: float | None = None) -> dict[int, int]:
+        """A pass of the first steps of a stop. Returns the live processes, with their groups. Where
+        `now` is infinite, all get TERM but filters, wrappers and what a trap has started."""
+        living = descendants()
         steps = self.life.steps
         looked = {pid: look_at(pid) for pid in living if steps.sent.get(pid, 0) <= 0}
-        for pid, number in steps.choose(living, looked, now).items():
+        for pid, number in steps.choose(living, looked, now or monotonic()).items():
             _signal(pid, number)
             _signal(pid, signal.SIGCONT)
+        return living
 
     def terminate(self) -> None:
         """TERM to all that has not got it."""
-        living, steps = descendants(), self.life.steps
-        if steps.sent:
-            self._ask(living, inf)  # what a trap has just started is told from what goes on
-        self.shell.terminate(living, steps.sent)
+        sent = self.life.steps.sent
+        # What a trap has just started is told from what goes on.
+        self.shell.terminate(self.ask(inf) if sent else descendants(), sent)
 
     def kill(self) -> None:
         """A pass of KILL."""

@@ -416,6 +416,9 @@ def below(parent, one, **fields):
     return one._replace(parent=parent, **fields)
 
 
+SPAWNED = PYTHON._replace(line=b"python3\0-c\0from multiprocessing.spawn import main\0--multiprocessing-fork\0")
+FORK_SERVER = process(program="python")._replace(line=b"python3\0-c\0from multiprocessing.forkserver import main\0")
+TAKES_INT = {"caught": ON_INT}
 INTERACTIVE = PYTHON._replace(reads="pipe", line=words("python3 -i"))
 INTERRUPTED, TRAPPED, WAITS = (PYTHON, "INT"), (TRAPPING, "TERM"), (below(2, PYTHON), "waits")
 # Of each pass the moment and the processes; of each process what it has been sent by then. The grace is 15 s.
@@ -430,7 +433,28 @@ STOPS = {
     "a Python that catches TERM": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(caught=BOTH), "TERM")})],
     "a server in Python": [(0, {2: (PYTHON._replace(caught=BOTH, line=words("python3 /bin/uvicorn a:b")), "INT")})],
     "a child of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON, line=words("other")), "INT")})],
-    "a fork of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), "TERM")})],
+    "a fork of what got INT": [
+        (now, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), is_sent)})
+        for now, is_sent in ((0, "waits"), (0.15, "waits"), (0.2, "TERM"))
+    ],
+    "what multiprocessing has spawned": [
+        (now, {2: (PYTHON, "INT"), 3: (below(2, SPAWNED), is_sent)})
+        for now, is_sent in ((0, "waits"), (0.2, "INT"), (0.5, "TERM"))
+    ],
+    "a server that multiprocessing has spawned": [
+        (now, {2: (PYTHON, "INT"), 3: (below(2, SPAWNED, caught=BOTH), "INT")}) for now in (0, 0.2, 0.5)
+    ],
+    "what the fork server of multiprocessing has forked": [
+        (
+            now,
+            {2: (PYTHON, "INT"), 3: (below(2, FORK_SERVER), is_sent), 4: (below(3, FORK_SERVER, **TAKES_INT), is_sent)},
+        )
+        for now, is_sent in ((0, "waits"), (0.2, "INT"), (0.5, "TERM"))
+    ],
+    "a fork whose parent has ended": [
+        (0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), "waits")}),
+        (0.1, {3: (below(1, PYTHON), "INT")}),
+    ],
     "a file as input": [(0, {2: (PYTHON._replace(reads="file"), "INT"), 3: (NODE._replace(reads="file"), "TERM")})],
     "python3 -i < file": [(0, {2: (PYTHON, "INT"), 3: (INTERACTIVE._replace(reads="file"), "TERM")})],
     "python3 -i x.py": [(0, {2: (PYTHON._replace(line=words("python3 -i x.py")), "INT")})],
@@ -488,11 +512,11 @@ STOPS = {
 WRONG_STEPS = [
     ("ends_at_interrupt", "or process.program in SHELLS", ""),
     ("ends_at_interrupt", "process.ignored | process.caught if wants_term else process.ignored", "process.ignored"),
-    ("ends_at_interrupt", "is_python and not fits(SERVERS, process.program, process.line)", "is_python"),
+    ("ends_at_interrupt", "is_python and not fits(SERVERS, process)", "is_python"),
     *(("ends_at_interrupt", "or unfit & _TERM", ""), ("ends_at_interrupt", "not process.caught & _INT or", "")),
     ("ends_at_interrupt", "return not process.reads or", "return process.reads != 'file' or"),
     *(
-        ("ends_at_interrupt", "and fits(GOES_ON, process.program, process.line)", "and False"),
+        ("ends_at_interrupt", "and fits(GOES_ON, process)", "and False"),
         ("ends_at_interrupt", "process.program in READERS.get(process.reads, ())", "True"),
     ),
     *(
@@ -507,13 +531,19 @@ WRONG_STEPS = [
     ("ends_at_interrupt", "(process.reads or not is_python) and", ""),
     ("Steps.choose", "is_wrapper or", ""),
     ("Steps._choose_one", "while parent and parent.program in WRAPPERS:", "while False:"),
-    ("Steps.choose", "is_new and self._is_cleanup(process)", "self._is_cleanup(process)"),
-    ("Steps._is_cleanup", "above == _CLEANUP or", ""),
-    ("Steps._is_cleanup", "caught & _TERM", "caught"),
-    ("Steps._is_cleanup", "bool(above and", "bool("),
-    ("Steps._choose_one", "process.line == parent.line", "False"),
+    ("Steps.choose", "is_new and (is_cleanup or above == _CLEANUP)", "is_cleanup or above == _CLEANUP"),
+    ("Steps.choose", "is_cleanup or above == _CLEANUP", "is_cleanup"),
+    ("Steps.choose", "self._processes[process.parent].caught & _TERM", "self._processes[process.parent].caught"),
+    ("Steps.choose", "above and self._processes[process.parent]", "self._processes.get(process.parent, process)"),
+    ("ends_at_interrupt", 'b"multiprocessing.forkserver import" in process.line', "False"),
+    ("Steps._choose_one", "is_spawned or process.line == parent.line", "is_spawned"),
+    ("Steps._choose_one", "is_spawned or process.line == parent.line", "process.line == parent.line"),
+    ("Steps._choose_one", "and not process.caught & _TERM", ""),
+    ("Steps._choose_one", "if passed_s < min(FILTERS_S, most_s):", "if False:"),
+    ("Steps._choose_one", "is_spawned and is_patient", "is_patient"),
+    ("Steps._choose_one", "is_spawned and is_patient", "is_spawned"),
     ("Steps._choose_one", "and not (parent.caught | parent.ignored) & _TERM", ""),
-    ("Steps._choose_one", "return 0 if is_patient else signal.SIGTERM", "return 0"),
+    ("Steps._choose_one", 'return 0 if is_patient and "pipe" not in process.reads else signal.SIGTERM', "return 0"),
     ("Steps._choose_one", "and \"pipe\" not in process.reads", ""),
 ]
 
@@ -568,7 +598,8 @@ def test_what_is_told_by_the_arguments():
 
         def fits(line):
             program = os.path.basename(line.split()[0])
-            return bash_tool.fits(patterns, program if program in patterns else program.rstrip("3"), words(line))
+            program = program if program in patterns else program.rstrip("3")
+            return bash_tool.fits(patterns, process(program=program)._replace(line=words(line)))
 
         assert [line for line in re.split("; |\n", known) if not fits(line)] == []
         assert [line for line in re.split("; |\n", harmless) if fits(line)] == []

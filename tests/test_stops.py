@@ -41,12 +41,31 @@ UNITS = (
     "import os, time, unittest\nclass T(unittest.TestCase):\n    def test_b(self): os.mkdir('ready'); time.sleep(600)\n"
 )
 POOL = """
-import os, time
+import os, multiprocessing, sys, time
 from concurrent.futures import ProcessPoolExecutor
 def task(n):
-    os.makedirs("ready", exist_ok=True); time.sleep(1); open("later-%d" % n, "w")
+    os.makedirs("ready", exist_ok=True)
+    if n > 1: time.sleep(0 if sys.argv[1] == "fork" else 30); open("later-%d" % n, "w")
+    time.sleep(600)
 if __name__ == "__main__":
-    with ProcessPoolExecutor(2) as pool: list(pool.map(task, range(8)))
+    print("held")
+    way = multiprocessing.get_context(sys.argv[1])
+    with ProcessPoolExecutor(2, mp_context=way) as pool: list(pool.map(task, range(8)))
+"""
+# Two of its workers have nothing to do, and one of these holds the lock of the queue.
+IDLE_POOL = """
+import os, multiprocessing, sys, time
+def task(n): os.makedirs("ready", exist_ok=True); time.sleep(600)
+if __name__ == "__main__":
+    print("held")
+    with multiprocessing.get_context(sys.argv[1]).Pool(4) as pool: pool.map(task, range(2), 1)
+"""
+CHILD = """
+import os, multiprocessing, sys, time
+def child(): print("held"); os.mkdir("ready"); time.sleep(600)
+if __name__ == "__main__":
+    process = multiprocessing.get_context(sys.argv[1]).Process(target=child)
+    process.start(); process.join()
 """
 CLEANS = """
 import os, time
@@ -94,9 +113,12 @@ FILES = {
     "test_x.py": TESTS,
     "unit_x.py": UNITS,
     "pool.py": POOL,
+    "idle.py": IDLE_POOL,
+    "child.py": CHILD,
     "cleans.py": CLEANS,
     "uv.py": FORWARDS,
 }
+WAYS = ("fork", "forkserver", "spawn")
 E = "python3 ends.py"
 S = "chmod +x s.sh; "
 AND_LATER, WITH_LATER = (E + " </dev/null", "touch later"), (E, "touch later")
@@ -174,7 +196,9 @@ CASES = {
         "trap '(sleep 0.5; echo cleaned) | cat; exit' TERM; %s\ntouch later" % E,
     ),
     "node with a handler": ("node -e '%s'" % NODE_CLEANS, "cleaned"),
-    "pool": ("python3 pool.py", "KeyboardInterrupt"),
+    **{"an executor: %s" % way: ("python3 pool.py " + way, "held\n") for way in WAYS},
+    **{"a pool with idle workers: %s" % way: ("python3 idle.py " + way, "held\n") for way in WAYS},
+    **{"a child: %s" % way: ("python3 child.py " + way, "held\n") for way in WAYS[1:]},
     "trap TERM in Python": ("python3 -c \"%s; f = open('ready', 'w'); time.sleep(600)\"" % SAVES, "saved"),
     "pytest": ("python3 -m pytest -q -p no:cacheprovider test_x.py; touch later", "1 failed"),
     "pytest | tail": (

@@ -109,8 +109,12 @@ SERVERS = [
     (
         "002.3",
         [
-            ("Command._ask", "_signal(pid, number)", "_signal(self.shell.popen.pid, signal.SIGKILL)"),
-            ("Command.terminate", "self.shell.terminate(living, steps.sent)", "_signal(self.shell.popen.pid, 9)"),
+            ("Command.ask", "_signal(pid, number)", "_signal(self.shell.popen.pid, signal.SIGKILL)"),
+            (
+                "Command.terminate",
+                "self.shell.terminate(self.ask(inf) if sent else descendants(), sent)",
+                "_signal(self.shell.popen.pid, 9)",
+            ),
             ("Command.kill", "self.shell.signal_group(signal.SIGKILL) _kill_below()", "pass"),
         ],
     ),
@@ -140,7 +144,7 @@ SERVERS = [
     (
         "004.4",
         [
-            ("Command.ask", "self._ask", "vars(self).setdefault('known', descendants())\nself._ask"),
+            ("Command.ask", "= descendants()", "= vars(self).setdefault('known', descendants())"),
             ("Command.kill", "_kill_below()", "[_signal(n, 9) for n in vars(self).get('known', ())]"),
         ],
     ),
