@@ -1634,14 +1634,17 @@ class Steps:
         for pid in living:
             process = self._processes[pid]
             is_new = before and pid not in before
-            is_wrapper = pid in parents and process.program in WRAPPERS
-            spares = is_wrapper or process.reads == "live pipe" and pid not in parents
+            spares = (
+                process.program in WRAPPERS if pid in parents else process.reads == "live pipe"
+            )
             above = self.sent.get(process.parent)
-            # What has started it handles TERM and was asked to end.
-            is_cleanup = above and self._processes[process.parent].caught & _TERM
+            # What has started it handles the signal that it got, or is such work itself.
+            is_cleanup = above in (signal.SIGINT, _CLEANUP) or (
+                above and self._processes[process.parent].caught & _TERM
+            )
             if not before and spares:
                 self.sent[pid] = _SPARED
-            elif is_new and (is_cleanup or above == _CLEANUP):
+            elif is_new and is_cleanup:
                 self.sent[pid] = _CLEANUP
             elif before.get(pid) not in (_SPARED, _CLEANUP, signal.SIGTERM):
                 # What else appears during the steps was started by something that goes on.

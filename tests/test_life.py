@@ -481,8 +481,11 @@ STOPS = {
     "a filter of a pipe without a writer": [(0, {2: (PYTHON, "INT"), 3: (TAIL._replace(reads="pipe"), "TERM")})],
     "a filter with a child": [(0, {2: (PYTHON, "INT"), 3: (TAIL, "TERM"), 4: (below(3, PLAIN), "TERM")})],
     "what appears later": [
-        (0, {2: INTERRUPTED}),
-        (0.05, {2: INTERRUPTED, 3: (PYTHON, "TERM"), 4: (TAIL, "TERM"), 5: (below(2, PLAIN), "TERM")}),
+        (0, {2: INTERRUPTED, 5: (BASH, "TERM")}),
+        (
+            0.05,
+            {2: INTERRUPTED, 3: (PYTHON, "TERM"), 4: (TAIL, "TERM"), 5: (BASH, "TERM"), 6: (below(5, PLAIN), "TERM")},
+        ),
     ],
     "the work of a trap, and what it starts": [
         (0, {2: TRAPPED, 3: WAITS}),
@@ -491,6 +494,7 @@ STOPS = {
             for now in (0.1, 6)
         ),
     ],
+    "the work of a `finally`": [(0, {2: INTERRUPTED}), (0.1, {2: INTERRUPTED, 3: (below(2, PLAIN), "cleans up")})],
     "the work of a handler": [(0, {2: (NODE, "INT")}), (0.1, {2: (NODE, "INT"), 3: (below(2, PLAIN), "cleans up")})],
     "what a shell starts before it is asked": [
         (0, {2: TRAPPED, 3: (below(2, NODE), "waits")}),
@@ -523,16 +527,17 @@ WRONG_STEPS = [
         ("ending_signal", "process.ignored & _TERM and", ""),
         ("Steps.choose", "ending_signal(process)", "signal.SIGTERM"),
     ),
-    *(("Steps.choose", 'reads == "live pipe"', 'reads == "pipe"'), ("Steps.choose", "and pid not in parents", "")),
+    *(("Steps.choose", 'reads == "live pipe"', 'reads == "pipe"'), ("Steps.choose", "if pid in parents else", "or")),
     *(("Steps.choose", "and not is_new", ""), ("Steps.choose", "if not before and spares", "if spares")),
     ("Steps.choose", "and passed_s < self._grace_s / 3", ""),
     ("Steps.choose", "not in (0, before.get(pid))", "not in (0,)"),
     ("Steps.choose", "and self.asked_by == {signal.SIGTERM}", "and False"),
     ("ends_at_interrupt", "(process.reads or not is_python) and", ""),
-    ("Steps.choose", "is_wrapper or", ""),
+    ("Steps.choose", "process.program in WRAPPERS", "False"),
     ("Steps._choose_one", "while parent and parent.program in WRAPPERS:", "while False:"),
-    ("Steps.choose", "is_new and (is_cleanup or above == _CLEANUP)", "is_cleanup or above == _CLEANUP"),
-    ("Steps.choose", "is_cleanup or above == _CLEANUP", "is_cleanup"),
+    ("Steps.choose", "elif is_new and is_cleanup:", "elif is_cleanup:"),
+    ("Steps.choose", "above in (signal.SIGINT, _CLEANUP)", "above == signal.SIGINT"),
+    ("Steps.choose", "above in (signal.SIGINT, _CLEANUP)", "above == _CLEANUP"),
     ("Steps.choose", "self._processes[process.parent].caught & _TERM", "self._processes[process.parent].caught"),
     ("Steps.choose", "above and self._processes[process.parent]", "self._processes.get(process.parent, process)"),
     ("ends_at_interrupt", 'b"multiprocessing.forkserver import" in process.line', "False"),

@@ -67,6 +67,11 @@ if __name__ == "__main__":
     process = multiprocessing.get_context(sys.argv[1]).Process(target=child)
     process.start(); process.join()
 """
+RUNS = """
+import os, subprocess, time
+try: os.mkdir("ready"); time.sleep(600)
+finally: subprocess.run("sleep 0.5; echo cleaned", shell=True)
+"""
 CLEANS = """
 import os, time
 try:
@@ -116,6 +121,7 @@ FILES = {
     "idle.py": IDLE_POOL,
     "child.py": CHILD,
     "cleans.py": CLEANS,
+    "runs.py": RUNS,
     "uv.py": FORWARDS,
 }
 WAYS = ("fork", "forkserver", "spawn")
@@ -195,6 +201,7 @@ CASES = {
         "cleaned",
         "trap '(sleep 0.5; echo cleaned) | cat; exit' TERM; %s\ntouch later" % E,
     ),
+    "a command in `finally`": ("python3 runs.py; touch later", "cleaned"),
     "node with a handler": ("node -e '%s'" % NODE_CLEANS, "cleaned"),
     **{"an executor: %s" % way: ("python3 pool.py " + way, "held\n") for way in WAYS},
     **{"a pool with idle workers: %s" % way: ("python3 idle.py " + way, "held\n") for way in WAYS},
