@@ -182,7 +182,7 @@ DRAIN_IDLE_S = 0.5          # of silence after the exit: `> >(sort)` wrote 86 ms
 DRAIN_TOTAL_S = 2.0         # after the shell's exit, for leftovers that go on writing
 LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
 PATIENT_S = 0.5             # for a shell to run its trap on EXIT, before its children get TERM
-FILTERS_S = 0.2             # for filters to print what they hold at the end of their input
+FILTERS_S = 0.2             # for filters to print what they hold; for pools to end workers
 ASK_EVERY_S = 0.05          # the longest wait between two passes over what a stop asks to end
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
@@ -1538,7 +1538,7 @@ WRAPPERS = frozenset("timeout strace script uv su runuser sudo tini dumb".split(
 MULTI_CALL = frozenset(("busybox", "toybox", "coreutils"))
 # In place of a signal:
 _SPARED = -1  # a filter gets the end of its input, a wrapper that of its command
-_CLEANUP = -2  # what a trap or a handler of TERM has started may finish its work
+_CLEANUP = -2  # what a trap or another handler of its signal has started may finish its work
 
 
 class Process(NamedTuple):
