@@ -1530,6 +1530,10 @@ SERVERS = dict.fromkeys(
     READERS["file"],
     rb"[\0/](?:uvicorn|hypercorn|fastapi|runserver(?:_plus)?)\0|\0--multiprocessing-fork\0",
 )
+# What multiprocessing starts without fork.
+SPAWNED = dict.fromkeys(
+    READERS["file"], rb"\0--multiprocessing-fork\0|from multiprocessing\.forkserver import main"
+)
 INTERACTIVE: Mapping[str, bytes] = dict.fromkeys(SHELLS, rb"\0-[A-Za-z]*i")
 # These end when their command does, so they get no signal. timeout would pass it on to the filters
 # of its group; uv would send its command a second INT, which cuts off its work on the first.
@@ -1589,8 +1593,6 @@ def fits(patterns: Mapping[str, bytes], process: Process) -> bool:
 
 def ends_at_interrupt(process: Process) -> bool:
     """True for a process that may get INT in place of TERM."""
-    if b"multiprocessing.forkserver import" in process.line:
-        return True  # it ignores INT, and ends with its parent
     # Python handles INT by itself; a program in it that handles TERM wants TERM.
     is_python = process.program in READERS["file"]
     wants_term = is_python and not fits(SERVERS, process)
@@ -1616,7 +1618,7 @@ class Steps:
 
     def __init__(self, grace_s: float, now: float) -> None:
         self._grace_s, self.begun_s = grace_s, now
-        self.sent: dict[int, int] = {}  # by process; 0: it waits for its parent to end
+        self.sent: dict[int, int] = {}  # by process; 0: its parent may end, or end it
         self._processes: dict[int, Process] = {}
         self.asked_by = {signal.SIGINT, _SPARED}
 
@@ -1648,7 +1650,7 @@ class Steps:
                 self.sent[pid] = _CLEANUP
             elif before.get(pid) not in (_SPARED, _CLEANUP, signal.SIGTERM):
                 # What else appears during the steps was started by something that goes on.
-                may = ends_at_interrupt(process) and not is_new and passed_s < self._grace_s / 3
+                may = not is_new and passed_s < self._grace_s / 3
                 number = self._choose_one(process, passed_s) if may else ending_signal(process)
                 if number not in (0, before.get(pid)):
                     chosen[pid] = number
@@ -1659,21 +1661,26 @@ class Steps:
         return chosen
 
     def _choose_one(self, process: Process, passed_s: float) -> int:
-        """INT, TERM, or 0: it waits."""
-        parent = self._processes.get(process.parent)
+        """A signal, or 0: it waits."""
+        ends = ends_at_interrupt(process)
+        child, parent = process, self._processes.get(process.parent)
         while parent and parent.program in WRAPPERS:
-            process, parent = parent, self._processes.get(parent.parent)
-        if parent is None:
-            return signal.SIGINT
-        above, most_s = self.sent.get(process.parent), self._grace_s / 10
+            child, parent = parent, self._processes.get(parent.parent)
+        above, most_s = self.sent.get(child.parent), self._grace_s / 10
         is_patient = passed_s < min(PATIENT_S, most_s)
-        is_spawned = b"from multiprocessing." in process.line and not process.caught & _TERM
-        if above and (is_spawned or process.line == parent.line):
-            # A worker. A multiprocessing.Pool ends its own, and hangs where a signal has ended one
-            # that held a lock. After an INT those of ProcessPoolExecutor take their next task.
-            if passed_s < min(FILTERS_S, most_s):
+        is_spawned = fits(SPAWNED, process) and not process.caught & _TERM
+        is_worker = parent and (is_spawned or process.line == parent.line)
+        if is_worker and (ends or process.program in READERS["file"]):
+            # A multiprocessing.Pool ends its workers by itself, and hangs where a signal has ended
+            # one that held a lock. One of ProcessPoolExecutor takes its next task after an INT. The
+            # fork server of multiprocessing, and some workers, ignore INT.
+            if not above or passed_s < min(FILTERS_S, most_s):
                 return 0
             return signal.SIGINT if is_spawned and is_patient else signal.SIGTERM
+        if not ends:
+            return ending_signal(process)
+        if parent is None:
+            return signal.SIGINT
         if above == signal.SIGINT or above and not (parent.caught | parent.ignored) & _TERM:
             return signal.SIGINT  # the parent ends at once
         # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.

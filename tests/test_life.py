@@ -437,6 +437,15 @@ STOPS = {
         (now, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), is_sent)})
         for now, is_sent in ((0, "waits"), (0.15, "waits"), (0.2, "TERM"))
     ],
+    "a fork that ignores INT": [
+        (now, {2: (PYTHON, "INT"), 3: (below(2, PYTHON, caught=0), is_sent)})
+        for now, is_sent in ((0, "waits"), (0.2, "TERM"))
+    ],
+    "a fork of a shell": [(0, {2: (PYTHON, "INT"), 3: (BASH, "TERM"), 4: (below(3, BASH), "TERM")})],
+    "an interactive shell below timeout": [
+        (0, {2: (BASH, "TERM"), 3: (below(2, TIMEOUT), "spared"), 4: (below(3, DEAF), "KILL")})
+    ],
+    "a fork whose parent waits": [(now, {2: TRAPPED, 3: WAITS, 4: (below(3, PYTHON), "waits")}) for now in (0, 0.3)],
     "what multiprocessing has spawned": [
         (now, {2: (PYTHON, "INT"), 3: (below(2, SPAWNED), is_sent)})
         for now, is_sent in ((0, "waits"), (0.2, "INT"), (0.5, "TERM"))
@@ -487,6 +496,7 @@ STOPS = {
             {2: INTERRUPTED, 3: (PYTHON, "TERM"), 4: (TAIL, "TERM"), 5: (BASH, "TERM"), 6: (below(5, PLAIN), "TERM")},
         ),
     ],
+    "an interactive shell that appears later": [(0, {2: INTERRUPTED}), (0.1, {2: INTERRUPTED, 3: (DEAF, "KILL")})],
     "the work of a trap, and what it starts": [
         (0, {2: TRAPPED, 3: WAITS}),
         *(
@@ -528,7 +538,7 @@ WRONG_STEPS = [
         ("Steps.choose", "ending_signal(process)", "signal.SIGTERM"),
     ),
     *(("Steps.choose", 'reads == "live pipe"', 'reads == "pipe"'), ("Steps.choose", "if pid in parents else", "or")),
-    *(("Steps.choose", "and not is_new", ""), ("Steps.choose", "if not before and spares", "if spares")),
+    *(("Steps.choose", "not is_new and", ""), ("Steps.choose", "if not before and spares", "if spares")),
     ("Steps.choose", "and passed_s < self._grace_s / 3", ""),
     ("Steps.choose", "not in (0, before.get(pid))", "not in (0,)"),
     ("Steps.choose", "and self.asked_by == {signal.SIGTERM}", "and False"),
@@ -540,11 +550,14 @@ WRONG_STEPS = [
     ("Steps.choose", "above in (signal.SIGINT, _CLEANUP)", "above == _CLEANUP"),
     ("Steps.choose", "self._processes[process.parent].caught & _TERM", "self._processes[process.parent].caught"),
     ("Steps.choose", "above and self._processes[process.parent]", "self._processes.get(process.parent, process)"),
-    ("ends_at_interrupt", 'b"multiprocessing.forkserver import" in process.line', "False"),
+    ("Steps._choose_one", '(ends or process.program in READERS["file"])', "ends"),
+    ("Steps._choose_one", '(ends or process.program in READERS["file"])', "True"),
+    ("Steps._choose_one", "if not above or", "if"),
+    ("Steps._choose_one", "return ending_signal(process)", "return ending_signal(child)"),
     ("Steps._choose_one", "is_spawned or process.line == parent.line", "is_spawned"),
     ("Steps._choose_one", "is_spawned or process.line == parent.line", "process.line == parent.line"),
     ("Steps._choose_one", "and not process.caught & _TERM", ""),
-    ("Steps._choose_one", "if passed_s < min(FILTERS_S, most_s):", "if False:"),
+    ("Steps._choose_one", "or passed_s < min(FILTERS_S, most_s):", ":"),
     ("Steps._choose_one", "is_spawned and is_patient", "is_patient"),
     ("Steps._choose_one", "is_spawned and is_patient", "is_spawned"),
     ("Steps._choose_one", "and not (parent.caught | parent.ignored) & _TERM", ""),

@@ -53,11 +53,12 @@ if __name__ == "__main__":
 """
 # Two of its workers have nothing to do, and one of these holds the lock of the queue.
 IDLE_POOL = """
-import os, multiprocessing, sys, time
+import os, multiprocessing, signal, sys, time
+def init(): "deaf" in sys.argv and signal.signal(2, signal.SIG_IGN)
 def task(n): os.makedirs("ready", exist_ok=True); [time.sleep(0.1) for n in range(6000)]
 if __name__ == "__main__":
     print("held")
-    with multiprocessing.get_context(sys.argv[1]).Pool(4) as pool: pool.map(task, range(2), 1)
+    with multiprocessing.get_context(sys.argv[1]).Pool(4, init) as pool: pool.map(task, range(2), 1)
 """
 CHILD = """
 import os, multiprocessing, sys, time
@@ -204,6 +205,7 @@ CASES = {
     "node with a handler": ("node -e '%s'" % NODE_CLEANS, "cleaned"),
     **{"an executor: %s" % way: ("python3 pool.py " + way, "held\n") for way in WAYS},
     **{"a pool with idle workers: %s" % way: ("python3 idle.py " + way, "held\n") for way in WAYS},
+    **{"a pool that ignores INT: %s" % way: ("python3 idle.py %s deaf" % way, "held\n") for way in WAYS},
     **{"a child: %s" % way: ("python3 child.py " + way, "held\n") for way in WAYS[1:]},
     "trap TERM in Python": (
         "python3 -c \"%s; f = open('ready', 'w'); [time.sleep(0.1) for n in range(6000)]\"" % SAVES,
@@ -264,6 +266,16 @@ def test_a_stop_of(name):
     kept = {"later-1"} if name == "half a list" else set()
     assert {file for file in set(os.listdir(".")) - before if file.startswith("later")} == kept
     assert name not in KEPT or Path("keep").read_text() == KEPT[name]
+
+
+@fault("a_filter_that_is_being_executed", saboteur=("look_at", "and line", ""))
+def test_a_filter_that_is_being_executed_is_none_yet(monkeypatch):
+    """Its name is there before its arguments: whether it is `sort -o` cannot be told."""
+    with subprocess.Popen(["sort"], stdin=subprocess.PIPE) as sort:
+        assert eventually(lambda: bash_tool.look_at(sort.pid).reads == "live pipe")
+        real = bash_tool._of_process
+        monkeypatch.setattr(bash_tool, "_of_process", lambda pid, name: b"" if name == "cmdline" else real(pid, name))
+        assert bash_tool.look_at(sort.pid).reads == "pipe"
 
 
 # Swallows INT, and TERM too.
