@@ -1503,16 +1503,14 @@ FILTERS = frozenset(
     "nl tac fold fmt pr rev paste od xxd hexdump base64 cksum md5sum b2sum sha1sum sha256sum "
     "sha512sum".split()
 )
-# What may get INT while it reads a pipe or a file. Others take the end of a pipe, which a stop
-# brings about, for the end of a whole input, or go on with the next line: `xargs rm`, `node -i`.
-READERS = {"pipe": {"python", "pypy", "psql"}, "file": {"python", "pypy"}}
+PYTHONS = {"python", "pypy"}
 # By the arguments, with a NUL behind each. With these an INT is followed by the next statement of
 # psql and sqlite3, and by the next line of a Python that reads lines.
 GOES_ON = {
     "psql": rb"(?s)(?:\0(?:-[^-\0]*c|--command).*){2}",
     "sqlite3": rb"\0--?(?:cmd|init)",
     **dict.fromkeys(
-        READERS["file"],
+        PYTHONS,
         rb"\A[^\0]*(?:\0-[^\0]*)*?\0-[bBdEIOPqsSuvx]*i|\0-m\0(?:code|asyncio)\0"
         rb"|(?:[iI][pP]ython3?|bpython|ptpython|pdb|\0shell|\0shell_plus)\0",
     ),
@@ -1527,12 +1525,12 @@ ACTS_AT_END = {
 # Servers that end at INT as they do at TERM, and then print what they hold. After TERM uvicorn dies
 # of the signal, and Django's reloader kills the server that it has started.
 SERVERS = dict.fromkeys(
-    READERS["file"],
+    PYTHONS,
     rb"[\0/](?:uvicorn|hypercorn|fastapi|runserver(?:_plus)?)\0|\0--multiprocessing-fork\0",
 )
 # What multiprocessing starts without fork.
 SPAWNED = dict.fromkeys(
-    READERS["file"], rb"\0--multiprocessing-fork\0|from multiprocessing\.forkserver import main"
+    PYTHONS, rb"\0--multiprocessing-fork\0|from multiprocessing\.forkserver import main"
 )
 INTERACTIVE: Mapping[str, bytes] = dict.fromkeys(SHELLS, rb"\0-[A-Za-z]*i")
 # These end when their command does, so they get no signal. timeout would pass it on to the filters
@@ -1594,14 +1592,17 @@ def fits(patterns: Mapping[str, bytes], process: Process) -> bool:
 def ends_at_interrupt(process: Process) -> bool:
     """True for a process that may get INT in place of TERM."""
     # Python handles INT by itself; a program in it that handles TERM wants TERM.
-    is_python = process.program in READERS["file"]
+    is_python = process.program in PYTHONS
     wants_term = is_python and not fits(SERVERS, process)
     unfit = process.ignored | process.caught if wants_term else process.ignored
     if not process.caught & _INT or unfit & _TERM or process.program in SHELLS:
         return False
     if (process.reads or not is_python) and fits(GOES_ON, process):
         return False
-    return not process.reads or process.program in READERS.get(process.reads, ())
+    # Others take the end of a pipe, which a stop brings about, for the end of a whole input, or go
+    # on with the next line: `xargs rm`, `node -i`.
+    may_read = is_python or (process.program, process.reads) == ("psql", "pipe")
+    return may_read or not process.reads
 
 
 def ending_signal(process: Process) -> int:
@@ -1663,14 +1664,14 @@ class Steps:
     def _choose_one(self, process: Process, passed_s: float) -> int:
         """A signal, or 0: it waits."""
         ends = ends_at_interrupt(process)
-        child, parent = process, self._processes.get(process.parent)
-        while parent and parent.program in WRAPPERS:
-            child, parent = parent, self._processes.get(parent.parent)
-        above, most_s = self.sent.get(child.parent), self._grace_s / 10
+        pid = process.parent
+        while (parent := self._processes.get(pid)) and parent.program in WRAPPERS:
+            pid = parent.parent
+        above, most_s = self.sent.get(pid), self._grace_s / 10
         is_patient = passed_s < min(PATIENT_S, most_s)
         is_spawned = fits(SPAWNED, process) and not process.caught & _TERM
         is_worker = parent and (is_spawned or process.line == parent.line)
-        if is_worker and (ends or process.program in READERS["file"]):
+        if is_worker and (ends or process.program in PYTHONS):
             # A multiprocessing.Pool ends its workers by itself, and hangs where a signal has ended
             # one that held a lock. One of ProcessPoolExecutor takes its next task after an INT. The
             # fork server of multiprocessing, and some workers, ignore INT.
