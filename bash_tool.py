@@ -682,7 +682,7 @@ def own_outputs(folder: str, prefix: str) -> set[str]:
 def _make_room(folder: str, prefix: str) -> None:
     """Removes the oldest finished output files, with their records, while the folder holds too
     much or too many. Only files of this user count."""
-    files: dict[str, tuple[float, int]] = {}
+    files = {}
     for path in own_outputs(folder, prefix):
         with suppress(OSError):  # it may be gone by now
             info = os.lstat(path)
@@ -748,12 +748,12 @@ def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
     """The live processes below this one, as a dict from number to process group. Parents come
     before their children, later siblings before earlier ones. `spared`: children of this process
     that are left out, with all that is below them."""
-    found: dict[int, int] = {}
+    found = {}
     seen = set(spared)
     # Twice, because a process that loses its parent during the walk becomes a child of this one.
     # No third time: there is always another child of processes that fork and exit all the time.
     for _ in range(2 * SEES_TREE):
-        waiting = [pid for pid in _children(os.getpid()) if pid not in seen]
+        waiting = _children(os.getpid())
         while waiting:
             pid = waiting.pop()
             fields = [] if pid in seen else _stat(pid)
@@ -782,12 +782,15 @@ def _signal(pid: int, number: int) -> bool:
         return False
 
 
-def _kill_below(spared: Iterable[int] = ()) -> None:
-    """One pass of KILL over the processes below this one. Passes follow until ECHILD: a later pass
-    kills what a process that forks and exits all the time has left. STOP before KILL was
-    measured to take 10 to 500 times as long: each pass lists the stopped processes again."""
-    for pid in descendants(spared):
+def _kill_below(spared: Iterable[int] = ()) -> bool:
+    """One pass of KILL over the processes below this one; False if there is none. Passes follow
+    until ECHILD: a later pass kills what a process that forks and exits all the time has left. STOP
+    before KILL was measured to take 10 to 500 times as long: each pass lists the stopped processes
+    again."""
+    found = descendants(spared)
+    for pid in found:
         _signal(pid, signal.SIGKILL)
+    return bool(found)
 
 
 def _reap() -> tuple[dict[int, int], bool]:
@@ -1071,11 +1074,6 @@ class SupervisorEnd(Channel):
         with suppress(OSError):
             self._flush()
 
-    def close_if_left(self) -> None:
-        """Closes the line if the host has left: its caller may wait for that."""
-        if self.has_left:
-            self.socket.close()
-
     def add_live(self, chunk: bytes, stream: int) -> None:
         """Takes live output, which is sent about ten times a second."""
         self._live.setdefault(stream, OutputBuffer(0, LIVE_BYTES)).add(chunk)
@@ -1174,8 +1172,8 @@ class Output:
         """True if the text of a stream is over the limit: three bytes replace an invalid one, and
         a NUL."""
         texts = [decode(b"".join(buffer.captured()[:2])) for buffer in self.buffers]
-        longest = max(len(text.replace("\0", "\ufffd").encode()) for text in texts)
-        return longest > self._plan.limit_bytes
+        sizes = [len(text.replace("\0", "\ufffd").encode()) for text in texts]
+        return max(sizes) > self._plan.limit_bytes
 
     def save(self) -> None:
         """From now on the bytes go to a file in the state folder, those from before included; the
@@ -1738,7 +1736,6 @@ class Life:
     has_stayed = False
     due_s = 0.0  # the moment at which to act if nothing happens
     _kill_s = 0.0  # when KILL begins
-    steps: Steps  # of the last end of it
     _in_steps = False  # some process may be asked by something milder than TERM
     _asked_bytes = 0
     _alone_s = 0.0  # since when filters and wrappers alone are left
@@ -1769,7 +1766,7 @@ class Life:
             if not self.stops:
                 self._stop("cancelled")
         action, phase = "", ""
-        while not action and phase != self.phase:
+        while not action and phase != self.phase != "over":
             phase = self.phase
             action = getattr(self, "_" + phase)(now)
         return action
@@ -1852,9 +1849,6 @@ class Life:
             return self._move("over")
         return self._begin_end(now) if self.stops or now >= self._limit_s else ""
 
-    def _over(self, now: float) -> str:
-        return ""
-
     # What the rules have in common
 
     def _move(self, phase: str, action: str = "") -> str:
@@ -1862,7 +1856,7 @@ class Life:
         self.phase = phase
         return action
 
-    def _stop(self, status: Literal["timed_out", "cancelled"], count: int = 1) -> None:
+    def _stop(self, status: Status, count: int = 1) -> None:
         self.status = self.status or status
         self.stops += count
 
@@ -1870,7 +1864,7 @@ class Life:
         self.due_s = now
         self._kill_s = now + self._grace_s
         self._asked_bytes = self.seen.heard_bytes
-        self.steps = Steps(self._grace_s, now)
+        self.steps = Steps(self._grace_s, now)  # of this end of it
         self._in_steps = self._has_steps
         return self._move("end", "" if self._in_steps else "terminate")
 
@@ -1992,8 +1986,6 @@ class Command:
         if not self.life.seen.childless or not SEES_TREE:
             names = list_processes(name_descendants())
             self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
-        if self.life.has_stayed:
-            self.line.close_if_left()
 
     def report(self) -> None:
         """Tells the host how the command ended, and writes it down if the command is a job."""
@@ -2010,7 +2002,8 @@ class Command:
         elif life.is_job:
             self.note_end()
         self.send_answer()
-        self.line.close_if_left()
+        if self.line.has_left:
+            self.line.socket.close()  # the caller may wait for that
 
     def note_end(self) -> None:
         """Appends the completion note of a job."""
@@ -2019,7 +2012,7 @@ class Command:
         note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
         self.output.append_note(note)
         self.output.write_record(self.describe())  # with the place of the note
-        succeeded = ended.status == "exited" and not ended.exit_code
+        succeeded = ended.exit_code == 0
         if not self.life.known_as_job and (succeeded or still):
             # Else the first line of the answer says how the command failed.
             self.output.buffers[0].note = note
@@ -2085,7 +2078,7 @@ def _prctl(option: int, value: int | bytes) -> bool:
     try:
         import ctypes
 
-        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+        return not ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
     except (ImportError, OSError, AttributeError):
         return False
 
@@ -2160,7 +2153,7 @@ class Supervisor(Loop):
         if not self.line.has_left:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
             self.selector.modify(self.line.socket, events, self._hear)
-        self.wait(min(max(0.0, until - now), 3600.0))  # poll(2) takes 24 days at most
+        self.wait(min(until - now, 3600.0))  # poll(2) takes 24 days at most
 
     def _hear(self, _: int) -> None:
         self.line.hear()
@@ -2184,14 +2177,11 @@ class ForkServer(Loop):
         """Forks supervisors on request."""
         has_strays = False  # children that are no supervisors
         while self._control.fileno() >= 0 or self._supervisors or has_strays:
-            if has_strays:
-                _kill_below(self._supervisors)
             # Each end of a child is a signal that ends the wait (wait(2), SIGCHLD).
             self.wait(LOOK_AROUND_S if has_strays else None)
             ended, _ = _reap()
             self._supervisors.difference_update(ended)
-            if SEES_TREE:
-                has_strays = not self._supervisors.issuperset(_children(os.getpid()))
+            has_strays = _kill_below(self._supervisors)
 
     def _hear(self, _: int) -> None:
         """A request from the host for a supervisor: one byte and a socket."""
@@ -2234,11 +2224,10 @@ def _overwrite_own(field: int, data: bytes) -> None:
     """Overwrites what /proc shows of this process's arguments (field 48) or environment (50), as
     far as the platform allows, by the data and NULs: the fields of /proc/self/stat hold the
     addresses in the memory of this process (proc_pid_stat(5))."""
-    with suppress(ImportError, IndexError):
+    with suppress(ImportError, ValueError):
         import ctypes
 
-        fields = _stat(os.getpid())
-        begin, end = int(fields[field - 3]), int(fields[field - 2])
+        begin, end = map(int, _stat(os.getpid())[field - 3 : field - 1])
         ctypes.memmove(begin, data[: end - begin].ljust(end - begin, b"\0"), end - begin)
 
 
