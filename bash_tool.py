@@ -1427,21 +1427,6 @@ class Shell:
         is_lost = self.popen.returncode is not None and SEES_TREE
         return not is_lost and _signal(-self.popen.pid, number)
 
-    def terminate(self, processes: Mapping[int, int], sent: Mapping[int, int]) -> None:
-        """Sends TERM to those `processes` that were not `sent` it yet and are not cleaning up. TERM
-        comes before CONT: a stopped process must find the TERM waiting when it wakes."""
-        left = {
-            pid: group
-            for pid, group in processes.items()
-            if sent.get(pid) not in (signal.SIGTERM, _CLEANUP)
-        }
-        killed = {pid for pid in left if ending_signal(look_at(pid)) == signal.SIGKILL}
-        for number in (signal.SIGTERM, signal.SIGCONT):
-            reached = not killed and len(left) == len(processes) and self.signal_group(number)
-            for pid, group in left.items():
-                if group != self.popen.pid or not reached:
-                    _signal(pid, signal.SIGKILL if pid in killed else number)
-
     def can_kill(self) -> bool:
         """False where a prefix of the shell has put what runs into a PID namespace of its own, in
         which the numbers that this process knows mean nothing."""
@@ -1970,10 +1955,23 @@ class Command:
         return living
 
     def terminate(self) -> None:
-        """TERM to all that has not got it."""
+        """TERM to all that has not got it and is not cleaning up. TERM comes before CONT: a stopped
+        process must find the TERM waiting when it wakes."""
         sent = self.life.steps.sent
         # What a trap has just started is told from what goes on.
-        self.shell.terminate(self.ask(inf) if sent else descendants(), sent)
+        living = self.ask(inf) if sent else descendants()
+        left = {
+            pid: ending_signal(look_at(pid))
+            for pid in living
+            if sent.get(pid) not in (signal.SIGTERM, _CLEANUP)
+        }
+        is_group = not sent and signal.SIGKILL not in left.values()
+        numbers = signal.SIGTERM, signal.SIGCONT
+        reached = is_group and all(map(self.shell.signal_group, numbers))
+        for pid, number in left.items():
+            if living[pid] != self.shell.popen.pid or not reached:
+                _signal(pid, number)
+                _signal(pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """A pass of KILL."""

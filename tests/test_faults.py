@@ -344,7 +344,7 @@ def test_t01_nothing_is_signalled_after_the_reap():
     assert any(name == "kill" and number == signal.SIGTERM for name, _, number in calls)
 
 
-@fault("t05", saboteur=("Shell.terminate", ".pid or not reached", ".pid"))
+@fault("t05", saboteur=("Command.terminate", ".pid or not reached", ".pid"))
 @needs_proc
 @pytest.mark.parametrize("problem", ["PermissionError(1, 'EPERM')", "ProcessLookupError(3, 'ESRCH')"])
 def test_t05_a_group_that_cannot_be_signalled(problem):
@@ -426,13 +426,13 @@ def test_t08_no_busy_waiting():
 
 SIGNALS_ALL = """
 for name in filter(str.isdigit, os.listdir('/proc')):
-    is_here = os.path.realpath('/proc/%s/cwd' % name) == os.fsdecode(self._plan.cwd)
+    is_here = os.path.realpath('/proc/%s/cwd' % name) == os.fsdecode(self.plan.cwd)
     if is_here and _command_line(int(name)).startswith('sleep'):
         _signal(int(name), signal.SIGTERM)
-killed ="""
+left ="""
 
 
-@fault("t13", saboteur=("Shell.terminate", "killed =", SIGNALS_ALL))
+@fault("t13", saboteur=("Command.terminate", "left =", SIGNALS_ALL))
 @needs_proc
 def test_t13_strangers_are_spared():
     """Processes of the host, and processes younger than a command, live through its end."""
@@ -459,7 +459,7 @@ def test_t13_strangers_are_spared():
             stranger.wait()
 
 
-@fault("t36", saboteur=("Shell.terminate", "SIGTERM, signal.SIGCONT", "SIGCONT, signal.SIGTERM"))
+@fault("t36", saboteur=("Command.terminate", "SIGTERM, signal.SIGCONT", "SIGCONT, signal.SIGTERM"))
 @needs_proc
 def test_t36_order_of_signals():
     """TERM, then CONT, then KILL; no CONT before TERM."""

@@ -329,7 +329,7 @@ def test_the_host_is_killed_in_a_step(step):
     assert eventually(lambda: not alive(number_in("me")), 8)  # the grace would take longer
 
 
-@fault("an_interactive_shell", saboteur=("Shell.terminate", "signal.SIGKILL if pid in killed else", ""))
+@fault("an_interactive_shell", saboteur=("Command.terminate", "ending_signal(look_at(pid))", "signal.SIGTERM"))
 @pytest.mark.parametrize("how", ["a cancel", "a cancel without a grace", "Job.kill", "the end of the host"])
 def test_an_interactive_shell_runs_no_later_line(how):
     """It ignores TERM, and would go on when the command that it waits for gets TERM."""

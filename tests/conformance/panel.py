@@ -110,11 +110,7 @@ SERVERS = [
         "002.3",
         [
             ("Command.ask", "_signal(pid, number)", "_signal(self.shell.popen.pid, signal.SIGKILL)"),
-            (
-                "Command.terminate",
-                "self.shell.terminate(self.ask(inf) if sent else descendants(), sent)",
-                "_signal(self.shell.popen.pid, 9)",
-            ),
+            ("Command.terminate", "sent = self.life.steps.sent", "return _signal(self.shell.popen.pid, 9)"),
             ("Command.kill", "self.shell.signal_group(signal.SIGKILL) _kill_below()", "pass"),
         ],
     ),
@@ -148,7 +144,7 @@ SERVERS = [
             ("Command.kill", "_kill_below()", "[_signal(n, 9) for n in vars(self).get('known', ())]"),
         ],
     ),
-    ("004.5", "Shell.terminate", "or not reached", "and number == signal.SIGTERM"),
+    ("004.5", "Command.terminate", "_signal(pid, signal.SIGCONT)", "pass"),
     *wrong("004.5", "GRACE_S", 12, 17),
     ("004.7", {"at_end": KILLS_WHAT_DWELLS_HERE}),
     ("004.9", "_use", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"),
