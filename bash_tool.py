@@ -562,9 +562,7 @@ def _write_all(fd: int, data: bytes | bytearray) -> None:
         try:
             view = view[os.write(fd, view) :]
         except BlockingIOError:
-            poller = select.poll()
-            poller.register(fd, select.POLLOUT)
-            poller.poll()
+            select.select([], [fd], [])
 
 
 def _close(*fds: int) -> None:
@@ -768,8 +766,8 @@ def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
 def has_inner_number(pid: int) -> bool:
     """True for a process in a PID namespace below this one, in which it has another number
     (proc_pid_status(5), NSpid)."""
-    numbers = _of_process(pid, "status").partition(b"\nNSpid:")[2].partition(b"\n")[0]
-    return len(numbers.split()) > 1
+    numbers = _of_process(pid, "status").partition(b"\nNSpid:\t")[2].partition(b"\n")[0]
+    return b"\t" in numbers
 
 
 def _signal(pid: int, number: int) -> bool:
@@ -1163,11 +1161,6 @@ class Output:
         """How many bytes have come, of all streams."""
         return sum(buffer.total_bytes for buffer in self.buffers)
 
-    def read_all(self) -> None:
-        """Reads what is in the pipes now."""
-        for reader in list(self.pipes):
-            self.read(reader)
-
     def is_long_text(self) -> bool:
         """True if the text of a stream is over the limit: three bytes replace an invalid one, and
         a NUL."""
@@ -1249,9 +1242,10 @@ class Output:
 
     def close_pipes(self) -> None:
         """Reads what is in the pipes now, and closes them."""
-        self.read_all()
         for reader in list(self.pipes):
-            self._close_pipe(reader)
+            self.read(reader)
+            if reader in self.pipes:
+                self._close_pipe(reader)
 
     def close(self) -> None:
         """Closes the pipes, the file and the record, which gives back their locks."""
@@ -1453,7 +1447,7 @@ def leftover_notes(command: Command) -> list[str]:
     left, output, path = command.leftovers, command.output, ""
     if output.pipes and not left:
         time.sleep(LEAVING_S)
-        output.read_all()
+        command.supervisor.wait(0.0)
     if output.pipes:
         output.save()
         problem = output.problem
@@ -1614,12 +1608,12 @@ class Steps:
         its writer ends, and so before it reads the end of half an input. `looked`: what is seen of
         those that are new, or got no signal. Where all get TERM at once no signals are chosen: TERM
         then goes to the group, which no fork at the same time escapes."""
-        before, chosen, passed_s = dict(self.sent), {}, now - self.begun_s
+        is_first, chosen, passed_s = not self.sent, {}, now - self.begun_s
         parents = {process.parent for process in looked.values()}
         self._processes.update(looked)
         for pid in living:
-            process = self._processes[pid]
-            is_new = before and pid not in before
+            process, last = self._processes[pid], self.sent.get(pid)
+            is_new = not is_first and last is None
             spares = (
                 process.program in WRAPPERS if pid in parents else process.reads == "live pipe"
             )
@@ -1628,19 +1622,19 @@ class Steps:
             is_cleanup = above in (signal.SIGINT, _CLEANUP) or (
                 above and self._processes[process.parent].caught & _TERM
             )
-            if not before and spares:
+            if is_first and spares:
                 self.sent[pid] = _SPARED
             elif is_new and is_cleanup:
                 self.sent[pid] = _CLEANUP
-            elif before.get(pid) not in (_SPARED, _CLEANUP, signal.SIGTERM):
+            elif last not in (_SPARED, _CLEANUP, signal.SIGTERM):
                 # What else appears during the steps was started by something that goes on.
                 may = not is_new and passed_s < self._grace_s / 3
                 number = self._choose_one(process, passed_s) if may else ending_signal(process)
-                if number not in (0, before.get(pid)):
+                if number not in (0, last):
                     chosen[pid] = number
                 self.sent[pid] = number
         self.asked_by = {self.sent[pid] for pid in living}
-        if not before and self.asked_by == {signal.SIGTERM}:
+        if is_first and self.asked_by == {signal.SIGTERM}:
             self.sent, chosen = {}, {}
         return chosen
 
@@ -1721,8 +1715,7 @@ class Life:
     has_stayed = False
     due_s = 0.0  # the moment at which to act if nothing happens
     _kill_s = 0.0  # when KILL begins
-    _in_steps = False  # some process may be asked by something milder than TERM
-    _asked_bytes = 0
+
     _alone_s = 0.0  # since when filters and wrappers alone are left
 
     def __init__(self, plan: Plan, sees_tree: bool, now: float) -> None:
@@ -1850,7 +1843,7 @@ class Life:
         self._kill_s = now + self._grace_s
         self._asked_bytes = self.seen.heard_bytes
         self.steps = Steps(self._grace_s, now)  # of this end of it
-        self._in_steps = self._has_steps
+        self._in_steps = self._has_steps  # else all get TERM at once
         return self._move("end", "" if self._in_steps else "terminate")
 
     def _is_over(self) -> bool:
