@@ -639,8 +639,7 @@ def data_file(what: str, data: bytes) -> int:
         _write_all(fd, data)  # RLIMIT_FSIZE holds for memory too
     except OSError as problem:
         _close(fd)
-        words = (what, _reason(problem))
-        raise SpawnError("spawn_failed", "%s could not be stored: %s" % words)
+        raise SpawnError("spawn_failed", what + " could not be stored: " + _reason(problem))
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
 
@@ -699,7 +698,7 @@ def _remove_finished(output: str) -> bool:
     the lock with the writer, however the writer ended. A file that is gone counts as removed:
     another tool may be making room too."""
     try:
-        fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW)
         is_free = bool(_lock(fd))
         os.close(fd)
     except OSError as problem:
@@ -757,7 +756,7 @@ def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
             fields = [] if pid in seen else _stat(pid)
             seen.add(pid)
             # A process whose first thread alone has ended is in state Z too (field num_threads).
-            if fields and (fields[0] not in (b"Z", b"X") or int(fields[17]) > 1):
+            if fields and (fields[0] != b"Z" or int(fields[17]) > 1):
                 found[pid] = int(fields[2])
                 waiting += _children(pid)
     return found
@@ -770,11 +769,12 @@ def has_inner_number(pid: int) -> bool:
     return b"\t" in numbers
 
 
-def _signal(pid: int, number: int) -> bool:
-    """False where the process, or with a negative number the group, is gone or not to be signalled
-    (kill(2))."""
+def _signal(pid: int, *numbers: int) -> bool:
+    """Sends the signals in this order. False where the process, or with a negative number the
+    group, is gone or not to be signalled (kill(2))."""
     try:
-        os.kill(pid, number)
+        for number in numbers:
+            os.kill(pid, number)
         return True
     except OSError:
         return False
@@ -973,10 +973,8 @@ class Channel:
         received = self._received
         received += data
         messages = []
-        while len(received) >= 4:
-            end = 4 + int.from_bytes(received[:4], "little")
-            if len(received) < end:
-                break
+        # Of a message that has not come, or less than its length, `end` is beyond what has come.
+        while len(received) >= (end := 4 + int.from_bytes(received[:4], "little")):
             messages.append(marshal.loads(received[4:end]))
             del received[:end]
         return messages if data else None
@@ -1176,7 +1174,7 @@ class Output:
                 folder, prefix = os.fsdecode(self._plan.folder), self._plan.file_prefix
                 make_folder(folder)
                 _make_room(folder, prefix)
-                path = os.path.join(folder, "%s%s.log" % (prefix, os.urandom(6).hex()))
+                path = os.path.join(folder, prefix + os.urandom(6).hex() + ".log")
                 self._fd, self.path = _create(path, os.O_RDWR | os.O_APPEND), path
                 _lock(self._fd)
                 self._write(self._pending or b"")
@@ -1232,7 +1230,7 @@ class Output:
         """Appends a completion note, also behind the cap."""
         with suppress(OSError):  # there is no file, or no room
             place = os.fstat(self._fd).st_size
-            _write_all(self._fd, note.encode("utf-8", "replace"))
+            _write_all(self._fd, note.encode())
             self.note_at = place
 
     def discard(self) -> None:
@@ -1318,10 +1316,11 @@ class SpawnError(Exception):
     """A command that could not begin: `args` are the stable id and the sentence."""
 
 
-def find_program(name: bytes, path: bytes, cwd: bytes) -> bytes:
+def find_program(plan: Plan) -> bytes:
     """The file of a shell, looked for along a path. Raises SpawnError."""
-    for folder in [b""] if b"/" in name else path.split(b":"):
-        found = os.path.join(cwd, folder, name)
+    name = plan.shell[0]
+    for folder in [b""] if b"/" in name else plan.path.split(b":"):
+        found = os.path.join(plan.cwd, folder, name)
         if os.access(found, os.X_OK) and os.path.isfile(found):
             return found
     raise SpawnError("shell_not_found", "the shell %s was not found" % shorten(name))
@@ -1374,7 +1373,7 @@ class Shell:
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
-            executable=find_program(plan.shell[0], plan.path, plan.cwd),
+            executable=find_program(plan),
             cwd=cwd,
             stdin=fd if self._has_prefix else self._source,
             stdout=writers[0],
@@ -1414,12 +1413,12 @@ class Shell:
             data = data.replace(b"\0%s\n\0" % self.scratch, b"\0%s\n\0" % self._plan.cwd)
         return data
 
-    def signal_group(self, number: int) -> bool:
+    def signal_group(self, *numbers: int) -> bool:
         """Signals the group in one system call, which no concurrent fork escapes; False if that
         fails. Once the shell is reaped its number may be given again, but where the tree cannot be
         seen the group is all that is known of the command."""
         is_lost = self.popen.returncode is not None and SEES_TREE
-        return not is_lost and _signal(-self.popen.pid, number)
+        return not is_lost and _signal(-self.popen.pid, *numbers)
 
     def can_kill(self) -> bool:
         """False where a prefix of the shell has put what runs into a PID namespace of its own, in
@@ -1509,7 +1508,7 @@ SERVERS = dict.fromkeys(
 SPAWNED = dict.fromkeys(
     PYTHONS, rb"\0--multiprocessing-fork\0|from multiprocessing\.forkserver import main"
 )
-INTERACTIVE: Mapping[str, bytes] = dict.fromkeys(SHELLS, rb"\0-[A-Za-z]*i")
+INTERACTIVE = {shell: rb"\0-[A-Za-z]*i" for shell in SHELLS}
 # These end when their command does, so they get no signal. timeout would pass it on to the filters
 # of its group; uv would send its command a second INT, which cuts off its work on the first.
 WRAPPERS = frozenset("timeout strace script uv su runuser sudo tini dumb".split())  # dumb-init
@@ -1598,7 +1597,7 @@ class Steps:
         self._grace_s, self.begun_s = grace_s, now
         self.sent: dict[int, int] = {}  # by process; 0: its parent may end, or end it
         self._processes: dict[int, Process] = {}
-        self.asked_by = {signal.SIGINT, _SPARED}
+        self.asked_by = {0}
 
     def choose(
         self, living: Iterable[int], looked: Mapping[int, Process], now: float
@@ -1657,10 +1656,12 @@ class Steps:
             return signal.SIGINT if is_spawned and is_patient else signal.SIGTERM
         if not ends:
             return ending_signal(process)
-        if parent is None:
-            return signal.SIGINT
-        if above == signal.SIGINT or above and not (parent.caught | parent.ignored) & _TERM:
-            return signal.SIGINT  # the parent ends at once
+        if (
+            parent is None
+            or above == signal.SIGINT
+            or (above and not (parent.caught | parent.ignored) & _TERM)
+        ):
+            return signal.SIGINT  # the parent has ended, or ends at once
         # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
         return 0 if is_patient and "pipe" not in process.reads else signal.SIGTERM
 
@@ -1859,7 +1860,7 @@ class Command:
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor)
         self.created = time.time()
-        self.life, self.exited_s = Life(plan, SEES_TREE, monotonic()), 0.0
+        self.life = Life(plan, SEES_TREE, monotonic())
         self.leftovers: list[Named] = []  # what goes on after the report
 
     def run(self) -> bool:
@@ -1905,12 +1906,12 @@ class Command:
 
     def look(self) -> Seen:
         """What has happened by now."""
-        popen, output = self.shell.popen, self.output
+        popen, output, exited_s = self.shell.popen, self.output, self.life.seen.exited_s
         ended, childless = _reap()
         if popen.pid in ended and popen.returncode is None:
             # _reap has taken the status, so Popen cannot ask for it any more.
             popen.returncode = os.waitstatus_to_exitcode(ended[popen.pid])
-            self.exited_s = monotonic()
+            exited_s = monotonic()
         if not SEES_TREE and self.life.phase == "end" and self.shell.signal_group(0):
             childless = False  # the group is all that is known then
         return Seen(
@@ -1918,7 +1919,7 @@ class Command:
             self.supervisor.kills,
             self.line.has_left,
             popen.returncode,
-            self.exited_s,
+            exited_s,
             childless,
             bool(output.pipes),
             output.last_s,
@@ -1943,8 +1944,7 @@ class Command:
         steps = self.life.steps
         looked = {pid: look_at(pid) for pid in living if steps.sent.get(pid, 0) <= 0}
         for pid, number in steps.choose(living, looked, now or monotonic()).items():
-            _signal(pid, number)
-            _signal(pid, signal.SIGCONT)
+            _signal(pid, number, signal.SIGCONT)
         return living
 
     def terminate(self) -> None:
@@ -1959,12 +1959,10 @@ class Command:
             if sent.get(pid) not in (signal.SIGTERM, _CLEANUP)
         }
         is_group = not sent and signal.SIGKILL not in left.values()
-        numbers = signal.SIGTERM, signal.SIGCONT
-        reached = is_group and all(map(self.shell.signal_group, numbers))
+        reached = is_group and self.shell.signal_group(signal.SIGTERM, signal.SIGCONT)
         for pid, number in left.items():
             if living[pid] != self.shell.popen.pid or not reached:
-                _signal(pid, number)
-                _signal(pid, signal.SIGCONT)
+                _signal(pid, number, signal.SIGCONT)
 
     def kill(self) -> None:
         """A pass of KILL."""
@@ -2010,39 +2008,39 @@ class Command:
 
     def describe(self) -> Outcome:
         """How the command stands: what the host is told, and what the record of a job says."""
-        plan, life = self.plan, self.life
+        plan, life, shell, output = self.plan, self.life, self.shell, self.output
         code = life.seen.code
         status: Status = life.status or ("running" if code is None else "exited")
-        error = "cwd_missing" if self.shell.scratch else None
-        reason = self.shell.why_unread() if status == "exited" else ""
+        error = "cwd_missing" if shell.scratch else None
+        reason = shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
         exit_code, name = read_returncode(code or 0) if status == "exited" else (None, None)
         known = Outcome(
             status,
-            exit_code=exit_code,
-            signal=name,
-            error=error,
-            reason=reason,
+            exit_code,
+            name,
+            error,
+            reason,
             limit_s=plan.limit_s,
-            notes=self.shell.notes,
+            notes=shell.notes,
             # The file of a job names them, behind its end.
             leftovers=[] if life.known_as_job else [pid for pid, *_ in self.leftovers],
-            can_kill=self.shell.can_kill(),
-            total_bytes=self.output.total_bytes(),
+            can_kill=shell.can_kill(),
+            total_bytes=output.total_bytes(),
             duration_s=(life.seen.exited_s or monotonic()) - life.started_s,
-            problem=self.output.problem,
-            capped=self.output.room < 0,
-            unlocked=self.output.unlocked,
+            problem=output.problem,
+            capped=output.room < 0,
+            unlocked=output.unlocked,
         )
         if not life.is_job:
             return known
         return known._replace(
-            pid=self.shell.popen.pid,
+            pid=shell.popen.pid,
             command=decode(plan.text)[:COMMAND_RECORDED],
             created=self.created,
             supervisor=self.supervisor.identity,
-            at=self.output.note_at,
+            at=output.note_at,
         )
 
     def send_answer(self) -> None:
@@ -2119,12 +2117,12 @@ class Supervisor(Loop):
 
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
-        self.line.send("hello", *self.identity)
-        until = monotonic() + IDLE_S
-        while not self.line.has_left and (self.line.requests or monotonic() < until):
-            if self.line.requests:
-                plan, self.kills = self.line.requests.pop(), 0
-                source = self.line.fds.pop() if self.line.fds else subprocess.DEVNULL
+        line, until = self.line, monotonic() + IDLE_S
+        line.send("hello", *self.identity)
+        while not line.has_left and (line.requests or monotonic() < until):
+            if line.requests:
+                plan, self.kills = line.requests.pop(), 0
+                source = line.fds.pop() if line.fds else subprocess.DEVNULL
                 if plan.env is not None:  # and kept for the next request
                     os.environb.clear()
                     os.environb.update(plan.env)
@@ -2132,7 +2130,7 @@ class Supervisor(Loop):
                     return
             else:
                 self.wait_until(until)
-                if not self.line.unsent:
+                if not line.unsent:
                     continue
             until = monotonic() + IDLE_S  # also while the host has not read the last answer
 

@@ -311,7 +311,9 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.format_seconds(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=("Command.describe", "exit_code=exit_code", "exit_code=124 if life.status else exit_code"))
+@clause(
+    "002.6", saboteur=("Command.describe", "exit_code, name, error", "124 if life.status else exit_code, name, error")
+)
 @fewest(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
     folder = tempfile.mkdtemp()
@@ -1909,7 +1911,7 @@ def test_req_bash_007_6_a_kill_that_is_not_ours(commands, deaf):
             assert (hint in text) == (known.code == 137)
 
 
-@clause("007.7", saboteur=("Command.describe", 'self.shell.why_unread() if status == "exited" else ""', '""'))
+@clause("007.7", saboteur=("Command.describe", 'shell.why_unread() if status == "exited" else ""', '""'))
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")

@@ -283,7 +283,7 @@ LATE = """
 """
 
 
-@fault("a_request_that_comes", saboteur=("Supervisor.serve", "self.line.requests or", ""))
+@fault("a_request_that_comes", saboteur=("Supervisor.serve", "line.requests or", ""))
 def test_a_request_that_comes_as_a_supervisor_would_end_is_run():
     """What was read of it cannot be asked of another supervisor: the command would be lost, its end unknown."""
     module = with_supervisors_that(textwrap.dedent(LATE), IDLE_S="0.5")

@@ -109,12 +109,12 @@ SERVERS = [
     (
         "002.3",
         [
-            ("Command.ask", "_signal(pid, number)", "_signal(self.shell.popen.pid, signal.SIGKILL)"),
+            ("Command.ask", "_signal(pid, number, signal.SIGCONT)", "_signal(self.shell.popen.pid, signal.SIGKILL)"),
             ("Command.terminate", "sent = self.life.steps.sent", "return _signal(self.shell.popen.pid, 9)"),
             ("Command.kill", "self.shell.signal_group(signal.SIGKILL) _kill_below()", "pass"),
         ],
     ),
-    ("002.4", "Command.look", "self.exited_s = monotonic()", "self.exited_s = monotonic()\n" + CLOSES_ITS_PIPES),
+    ("002.4", "Command.look", "exited_s = monotonic()", "exited_s = monotonic()\n" + CLOSES_ITS_PIPES),
     ("002.8", "Session._finish", "and not outcome.total_bytes", ""),
     ("002.8", "Session._finish", "(\"timed_out\", \"running\")", "(\"timed_out\", \"cancelled\")"),
     *wrong("003.1", "LOOK_S", 0.1, 1),
@@ -144,7 +144,7 @@ SERVERS = [
             ("Command.kill", "_kill_below()", "[_signal(n, 9) for n in vars(self).get('known', ())]"),
         ],
     ),
-    ("004.5", "Command.terminate", "_signal(pid, signal.SIGCONT)", "pass"),
+    ("004.5", "Command.terminate", "_signal(pid, number, signal.SIGCONT)", "_signal(pid, number)"),
     *wrong("004.5", "GRACE_S", 12, 17),
     ("004.7", {"at_end": KILLS_WHAT_DWELLS_HERE}),
     ("004.9", "_use", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"),
