@@ -680,12 +680,13 @@ def _make_room(folder: str, prefix: str) -> None:
     """Removes the oldest finished output files, with their records, while the folder holds too
     much or too many. Only files of this user count."""
     files = {}
+    used = FILE_CAP_BYTES
     for path in own_outputs(folder, prefix):
         with suppress(OSError):  # it may be gone by now
             info = os.lstat(path)
             if info.st_uid == os.geteuid():
                 files[path] = (info.st_mtime, info.st_size)
-    used = FILE_CAP_BYTES + sum(size for _, size in files.values())
+                used += info.st_size
     for path in sorted(files, key=files.__getitem__):
         if used <= FOLDER_CAP_BYTES and len(files) < FOLDER_CAP_FILES:
             break
@@ -753,8 +754,10 @@ def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
         waiting = _children(os.getpid())
         while waiting:
             pid = waiting.pop()
-            fields = [] if pid in seen else _stat(pid)
+            if pid in seen:
+                continue
             seen.add(pid)
+            fields = _stat(pid)
             # A process whose first thread alone has ended is in state Z too (field num_threads).
             if fields and (fields[0] != b"Z" or int(fields[17]) > 1):
                 found[pid] = int(fields[2])
@@ -944,7 +947,7 @@ RECORD_FIELDS: dict[Any, str] = {
 #   "stop", count                how often a stop was asked for, in all
 #   "leave"                      the caller leaves: nobody reads an answer
 # From the supervisor:
-#   "hello", pid, start time     once, before anything else, but for a `failed` of the fork server
+#   "hello", pid                 once, before anything else, but for a `failed` of the fork server
 #   "live", skipped, chunks      live output: how many bytes were skipped before it; each chunk with
 #                                the number of its stream
 #   "answer", fields, streams, path, is_over
@@ -1005,15 +1008,14 @@ class OutputBuffer:
         room = self._head_bytes - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[room:]
-        if self._surplus() > self._tail_bytes:
-            del self._tail[: self._surplus()]
-
-    def _surplus(self) -> int:
-        return max(0, len(self._tail) - self._tail_bytes)
+        surplus = len(self._tail) - self._tail_bytes
+        if surplus > self._tail_bytes:
+            del self._tail[:surplus]
 
     def captured(self) -> Captured:
         """What is kept by now of the beginning and of the end, the counts, and the note."""
-        head, tail = bytes(self._head), bytes(self._tail[self._surplus() :])
+        surplus = max(0, len(self._tail) - self._tail_bytes)
+        head, tail = bytes(self._head), bytes(self._tail[surplus:])
         return Captured(head, tail, self.total_bytes, self.newlines, self.note)
 
 
@@ -1577,8 +1579,9 @@ def ends_at_interrupt(process: Process) -> bool:
         return False
     # Others take the end of a pipe, which a stop brings about, for the end of a whole input, or go
     # on with the next line: `xargs rm`, `node -i`.
-    may_read = is_python or (process.program, process.reads) == ("psql", "pipe")
-    return may_read or not process.reads
+    return (
+        is_python or not process.reads or (process.program, process.reads) == ("psql", "pipe")
+    )
 
 
 def ending_signal(process: Process) -> int:
@@ -1717,7 +1720,7 @@ class Life:
     due_s = 0.0  # the moment at which to act if nothing happens
     _kill_s = 0.0  # when KILL begins
 
-    _alone_s = 0.0  # since when filters and wrappers alone are left
+    _alone_s = inf  # since when filters and wrappers alone are left
 
     def __init__(self, plan: Plan, sees_tree: bool, now: float) -> None:
         self._plan = plan
@@ -1800,8 +1803,8 @@ class Life:
         """The next pass of the steps. TERM to all once all were told, once what is spared is alone,
         and when output floods."""
         asked_by = self.steps.asked_by
-        self._alone_s = (self._alone_s or now) if asked_by == {_SPARED} else 0.0
-        is_alone = self._alone_s and now >= self._alone_s + min(FILTERS_S, self._grace_s / 10)
+        self._alone_s = min(self._alone_s, now) if asked_by == {_SPARED} else inf
+        is_alone = now >= self._alone_s + min(FILTERS_S, self._grace_s / 10)
         is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
         is_told = asked_by <= {signal.SIGTERM, _CLEANUP}
         if not self._has_steps or is_told or is_alone or is_flood:
@@ -2025,7 +2028,7 @@ class Command:
             limit_s=plan.limit_s,
             notes=shell.notes,
             # The file of a job names them, behind its end.
-            leftovers=[] if life.known_as_job else [pid for pid, *_ in self.leftovers],
+            leftovers=[] if life.known_as_job else [left.pid for left in self.leftovers],
             can_kill=shell.can_kill(),
             total_bytes=output.total_bytes(),
             duration_s=(life.seen.exited_s or monotonic()) - life.started_s,
@@ -2039,7 +2042,7 @@ class Command:
             pid=shell.popen.pid,
             command=decode(plan.text)[:COMMAND_RECORDED],
             created=self.created,
-            supervisor=self.supervisor.identity,
+            supervisor=identity(os.getpid()),
             at=output.note_at,
         )
 
@@ -2112,13 +2115,13 @@ class Supervisor(Loop):
     def __init__(self, line: SupervisorEnd) -> None:
         super().__init__()
         self.line = line
-        self.identity = identity(os.getpid())
+
         self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
         line, until = self.line, monotonic() + IDLE_S
-        line.send("hello", *self.identity)
+        line.send("hello", os.getpid())
         while not line.has_left and (line.requests or monotonic() < until):
             if line.requests:
                 plan, self.kills = line.requests.pop(), 0

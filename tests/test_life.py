@@ -531,7 +531,7 @@ WRONG_STEPS = [
     ("ends_at_interrupt", "or not process.reads", "or process.reads != 'file'"),
     *(
         ("ends_at_interrupt", "and fits(GOES_ON, process)", "and False"),
-        ("ends_at_interrupt", 'is_python or (process.program, process.reads) == ("psql", "pipe")', "True"),
+        ("ends_at_interrupt", '(process.program, process.reads) == ("psql", "pipe")', "True"),
     ),
     *(
         ("ending_signal", "process.ignored & _TERM and", ""),

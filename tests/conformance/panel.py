@@ -179,7 +179,7 @@ SERVERS = [
     ("009.2", "make_folder", "not info.st_mode & 0o022", "True"),
     ("009.2", "make_folder", "is_safe or info.st_uid not in (os.geteuid(), 0)", "is_safe"),
     ("009.4", "format_brackets", "FULL_OUTPUT_PARTLY", "FULL_OUTPUT"),
-    ("009.6", "_make_room", "FILE_CAP_BYTES + sum", "sum"),
+    ("009.6", "_make_room", "used = FILE_CAP_BYTES", "used = 0"),
     ("009.6", "_make_room", ", key=files.__getitem__", ""),
     ("009.6", "_remove_finished", "_lock(fd)", "True"),
     ("009.6", "Output.save", "_lock(self._fd)", "pass"),
