@@ -1213,13 +1213,12 @@ class Output:
             self.unlocked = not _lock(self._record, fcntl.LOCK_EX)
             os.pwrite(self._record, b" " * RECORD_ROOM, 0)
         except OSError as problem:
-            reason = "no file for the job could be made: " + _reason(problem)
-            raise SpawnError("spawn_failed", reason)
+            raise SpawnError(
+                "spawn_failed", "no file for the job could be made: " + _reason(problem)
+            )
 
     def write_record(self, known: Outcome) -> None:
         """Writes down what is known by now, if there is a record; blanks keep the room."""
-        if self._record < 0:
-            return
         import json  # here, because most supervisors run no job
 
         names = " ".join(RECORD_FIELDS.values()).split()
@@ -1403,8 +1402,8 @@ class Shell:
         if os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes:
             return ""
         code, name = read_returncode(self.popen.returncode)
-        shell, how = shorten(self._plan.shell[0]), name or "exit code %d" % code
-        return "the shell %s ended (%s) before it read the command" % (shell, how)
+        words = shorten(self._plan.shell[0]), name or "exit code %d" % code
+        return "the shell %s ended (%s) before it read the command" % words
 
     def carried(self) -> bytes:
         """What the shell has written behind its text, unless a signal has ended it."""
@@ -1419,8 +1418,8 @@ class Shell:
         """Signals the group in one system call, which no concurrent fork escapes; False if that
         fails. Once the shell is reaped its number may be given again, but where the tree cannot be
         seen the group is all that is known of the command."""
-        is_lost = self.popen.returncode is not None and SEES_TREE
-        return not is_lost and _signal(-self.popen.pid, *numbers)
+        is_known = self.popen.returncode is None or not SEES_TREE
+        return is_known and _signal(-self.popen.pid, *numbers)
 
     def can_kill(self) -> bool:
         """False where a prefix of the shell has put what runs into a PID namespace of its own, in
@@ -1514,8 +1513,7 @@ INTERACTIVE = {shell: rb"\0-[A-Za-z]*i" for shell in SHELLS}
 # These end when their command does, so they get no signal. timeout would pass it on to the filters
 # of its group; uv would send its command a second INT, which cuts off its work on the first.
 WRAPPERS = frozenset("timeout strace script uv su runuser sudo tini dumb".split())  # dumb-init
-# One file, many programs: Alpine, some builds of coreutils.
-MULTI_CALL = frozenset(("busybox", "toybox", "coreutils"))
+
 # In place of a signal:
 _SPARED = -1  # a filter gets the end of its input, a wrapper that of its command
 _CLEANUP = -2  # what a trap or another handler of its signal has started may finish its work
@@ -1543,7 +1541,8 @@ def look_at(pid: int) -> Process:
         if name not in {*FILTERS, *GOES_ON}:
             name = name.rstrip("0123456789.")  # python3.11
         called = os.path.basename(os.fsdecode(line.partition(b"\0")[0]))
-        if name in MULTI_CALL and called in FILTERS | WRAPPERS:
+        # One file, many programs: Alpine, some builds of coreutils.
+        if name in ("busybox", "toybox", "coreutils") and called in FILTERS | WRAPPERS:
             name = called
         mode = os.stat(folder + "fd/0").st_mode
         reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
@@ -1905,7 +1904,8 @@ class Command:
             raise SpawnError("spawn_failed", reason)
         finally:
             _close(*writers)
-        self.output.write_record(self.describe())
+        if self.plan.background:
+            self.output.write_record(self.describe())
 
     def look(self) -> Seen:
         """What has happened by now."""
@@ -2055,8 +2055,7 @@ class Command:
             # A background command that was stopped before its first answer: no job, no number.
             known = known._replace(pid=None, supervisor=())
         streams = [tuple(buffer.captured()) for buffer in self.output.buffers]
-        path = fsencode(self.output.path)
-        is_over = life.phase == "over"
+        path, is_over = fsencode(self.output.path), life.phase == "over"
         self.line.send("answer", known[:_SENT_FIELDS], streams, path, is_over)
 
 
