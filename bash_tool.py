@@ -2549,12 +2549,12 @@ def _draw(text: str) -> str:
                     _entered(rows, row).write(plain)
             line = _entered(rows, row)
         elif kind in "JK":
-            what = kind + str(int(digits or 0))
+            what = kind + digits.lstrip("0")
             if what == "K2":
                 line.seek(0)
-            if what in ("J0", "K0", "K2"):
+            if what in ("J", "K", "K2"):
                 line.truncate()
-            if what == "J0":
+            if what == "J":
                 del rows[row + 1 :]
         else:
             steps = int(digits or 0) or 1
@@ -2942,7 +2942,7 @@ def format_labels(outcome: Outcome, profile: Profile) -> str:
     """The answer as the exit code, or what came instead of it, before the labelled streams."""
     first = {
         "exited": "Exit code: %d" % plain_code(outcome),
-        "timed_out": "Command timed out after " + format_seconds(outcome.limit_s),
+        "timed_out": "Command " + describe_stop(outcome),
         "cancelled": "Cancelled",
         "failed": "Failed to execute: " + outcome.reason,
     }.get(outcome.status, outcome.reason)
