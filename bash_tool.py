@@ -3052,9 +3052,8 @@ def require(right: object, name: str, wanted: str, value: object) -> None:
 
 def check_seconds(name: str, value: object, above_0: bool = False) -> None:
     """Raises ValueError for what is no number of seconds that a command can be given."""
-    right = is_number_in(value, 0, LONGEST_S) and (value or not above_0)
     require(
-        right,
+        is_number_in(value, 0, LONGEST_S) and (value or not above_0),
         name,
         "seconds %s up to %d" % ("above 0 and" if above_0 else "from 0", LONGEST_S),
         value,
@@ -3086,9 +3085,8 @@ def check_strings(
     the values of a mapping."""
     lone = isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
     strings: Any = [value] if lone else [*value]
-    right = all(isinstance(one, str) and re.fullmatch(pattern, one) for one in strings)
     require(
-        right,
+        all(isinstance(one, str) and re.fullmatch(pattern, one) for one in strings),
         what,
         wanted,
         [
@@ -3186,9 +3184,8 @@ class Profile:
             require(isinstance(value, kind), name, "a value such as JOBS.%s" % name, value)
         tells_jobs = self.format.tells_jobs
         limits = self.timeouts_s
-        right = "default" in limits and (tells_jobs or "background" not in limits)
         require(
-            right,
+            "default" in limits and (tells_jobs or "background" not in limits),
             "timeouts_s",
             'seconds by mode such as {"default": 30}; "background" where the format tells of jobs',
             limits,
@@ -3208,10 +3205,9 @@ class Profile:
                     "%s is not used where the truncation is %r, which uses %s"
                     % (name, self.truncation.name, ", ".join(used))
                 )
-        may_be = OnTimeout if tells_jobs and self.saves else (OnTimeout.KILL,)
-        right = self.on_timeout in tuple(may_be)
+        may_be = [*OnTimeout] if tells_jobs and self.saves else [OnTimeout.KILL]
         wanted = "OnTimeout.KILL, or KEEP where the format tells of jobs and `saves` is True"
-        require(right, "on_timeout", wanted, self.on_timeout)
+        require(self.on_timeout in may_be, "on_timeout", wanted, self.on_timeout)
         right = "/" not in (self.file_prefix or "/")
         require(right, "file_prefix", "the beginning of a file's name", self.file_prefix)
         known = (*VERBS, "mode", "timeout")
