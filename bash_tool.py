@@ -562,7 +562,9 @@ def _write_all(fd: int, data: bytes | bytearray) -> None:
         try:
             view = view[os.write(fd, view) :]
         except BlockingIOError:
-            select.select([], [fd], [])
+            poller = select.poll()  # takes any descriptor, which select(2) does not
+            poller.register(fd, select.POLLOUT)
+            poller.poll()
 
 
 def _close(*fds: int) -> None:
@@ -699,7 +701,7 @@ def _remove_finished(output: str) -> bool:
     the lock with the writer, however the writer ended. A file that is gone counts as removed:
     another tool may be making room too."""
     try:
-        fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW)
+        fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         is_free = bool(_lock(fd))
         os.close(fd)
     except OSError as problem:
@@ -1071,6 +1073,11 @@ class SupervisorEnd(Channel):
             self.unsent += pack(message)
         with suppress(OSError):
             self._flush()
+
+    def close_if_left(self) -> None:
+        """Closes the line if the host has left: its caller may wait for that."""
+        if self.has_left:
+            self.socket.close()
 
     def add_live(self, chunk: bytes, stream: int) -> None:
         """Takes live output, which is sent about ten times a second."""
@@ -1978,6 +1985,8 @@ class Command:
         if not self.life.seen.childless or not SEES_TREE:
             names = list_processes(name_descendants())
             self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
+        if self.life.has_stayed:
+            self.line.close_if_left()
 
     def report(self) -> None:
         """Tells the host how the command ended, and writes it down if the command is a job."""
@@ -1994,8 +2003,7 @@ class Command:
         elif life.is_job:
             self.note_end()
         self.send_answer()
-        if self.line.has_left:
-            self.line.socket.close()  # the caller may wait for that
+        self.line.close_if_left()
 
     def note_end(self) -> None:
         """Appends the completion note of a job."""
@@ -2114,7 +2122,6 @@ class Supervisor(Loop):
     def __init__(self, line: SupervisorEnd) -> None:
         super().__init__()
         self.line = line
-
         self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
