@@ -2381,7 +2381,7 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             pids = list(map(int, result.stdout.split()))
             (note,) = result.notes
             assert "[%s]\n" % note in result.text and len(pids) == count
-            named = ", ".join(lasting("pid %d \"sleep 60%d\"") % (pid, count) for pid in pids)
+            named = ", ".join(lasting("pid %d \"sleep 60%d\"") % (pid, count) for pid in sorted(pids))
             assert note.startswith("still running: %s; to stop: " % named)
             assert (result.output_file is None) == bool(quiet)
             assert note.endswith("; output goes on to %s" % result.output_file) == (not quiet)
