@@ -721,7 +721,7 @@ def test_req_bash_003_13_kill_means_gone():
 def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
     for name in ("UNKILLABLE_S", "HOST_SLACK_S"):  # for which a kill waits in vain
         monkeypatch.setattr(bash_tool, name, 0.2)
-    heard = "trap 'echo $1 >> heard' %s; echo > up; while :; do sleep 0.05; done" % "TERM CONT HUP INT URG"
+    heard = "trap 'echo $1 >> heard' %s; echo > up; while :; do sleep 0.1; done" % "TERM CONT HUP INT URG"
     stranger = subprocess.Popen(["bash", "-c", heard], start_new_session=True)
     try:
         assert eventually(lambda: os.path.exists("up"))
@@ -757,7 +757,7 @@ def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
 @example(Known("setsid %s >/dev/null 2>&1 & echo $! > left-0; echo now" % NAP, merged="now\n", leaves=("left-0",)))
 def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
     folder = Path(tempfile.mkdtemp())
-    server = "(until [ -e go ]; do sleep 0.05; done; echo late; exec %s) & echo $! > server\n" % NAP
+    server = "(until [ -e go ]; do sleep 0.1; done; echo late; exec %s) & echo $! > server\n" % NAP
     program = """
         tool = BashTool(state_dir="state")
         result = tool.run(sys.argv[1])
@@ -958,7 +958,7 @@ def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
 @example(b"later \xe2\x82", "sleep 0.5; ", 3)
 def test_req_bash_003_23_the_note_is_no_output(output, pause, code):
     folder = Path(tempfile.mkdtemp())
-    command = "(until [ -e go ]; do sleep 0.02; done; printf left) & %sprintf '%s'; exit %d"
+    command = "(until [ -e go ]; do sleep 0.1; done; printf left) & %sprintf '%s'; exit %d"
     command %= pause, "".join("\\%03o" % byte for byte in output), code
     with BashTool(folder) as tool:
         result = tool.run(lasting(command), mode="background")
@@ -3109,7 +3109,7 @@ def test_req_bash_015_6_each_waits_for_its_turn():
         import socket
         tool, cancels = BashTool(), [Cancel() for _ in range(60)]
         engine, answers = sys.modules[BashTool.__module__]._engine, {}
-        busy = threading.Thread(target=tool.run, args=("echo $PPID >one; mv one supervisor; until [ -e go ]; do sleep 0.02; done",))
+        busy = threading.Thread(target=tool.run, args=("echo $PPID >one; mv one supervisor; until [ -e go ]; do sleep 0.1; done",))
         busy.start()
         while not os.path.exists("supervisor"):
             time.sleep(0.01)
@@ -3407,7 +3407,7 @@ def test_req_bash_017_13_a_log(commands):
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["row", "json"])
 def test_req_bash_017_14_kill(form):
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
-        deaf = lasting("trap '' TERM; setsid sleep 600 & echo $! > other; while :; do sleep 0.05; done")
+        deaf = lasting("trap '' TERM; setsid sleep 600 & echo $! > other; while :; do sleep 0.1; done")
         job, lost = background(tool, deaf), background(tool, lasting("sleep 601"))
         other, number = number_in("other"), "%d" % job.pid
         done = cli("--state-dir", "state", "--kill", number, *form)
@@ -3699,7 +3699,7 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
         tool = BashTool(base_env=env)
         tool.run("(setsid sh -c 'echo $$ > stray; exec sleep 600' >/dev/null 2>&1 &)")
         print(tool.run("echo inner; sleep 600", timeout_s=0.3).text, end="", flush=True)
-        tool.run("(setsid sh -c 'echo $$ > deep; exec sleep 600' &); until [ -s stray ] && [ -s deep ]; do sleep 0.01; done; "
+        tool.run("(setsid sh -c 'echo $$ > deep; exec sleep 600' &); until [ -s stray ] && [ -s deep ]; do sleep 0.1; done; "
                  "touch ready; trap '' TERM; while :; do sleep 1; done")
     """
     Path("inner.py").write_text(textwrap.dedent(lasting(program)))
@@ -3971,7 +3971,7 @@ def test_req_bash_021_8_the_last_answer():
 
     whatever_it_did()
     with BashTool(profile=keeping()) as tool:
-        result = tool.run("trap 'echo bye; exit 0' TERM; echo $$ > me; while :; do sleep 0.05; done")
+        result = tool.run("trap 'echo bye; exit 0' TERM; echo $$ > me; while :; do sleep 0.1; done")
         last = tool.call({"kill_pid": result.pid})
         assert last.text.startswith("[Process %d exited with code 0.\n\nstdout:\nbye\n\nstderr:\n" % result.pid)
         assert not alive(result.pid)
@@ -4829,7 +4829,7 @@ def test_req_bash_025_17_an_id_in_use():
             client.send(request("tools/call", id_, name="bash", arguments={"command": command}))
 
         for id_ in ids:
-            call(id_, "until [ -e %s ]; do sleep 0.05; done; echo first" % go)
+            call(id_, "until [ -e %s ]; do sleep 0.1; done; echo first" % go)
         for id_ in [*ids, *(float(id_) for id_ in ids if isinstance(id_, int))]:
             call(id_, "echo second")
             answer = client.receive()
@@ -5434,7 +5434,7 @@ def test_req_bash_027_5_waiting_for_a_line():
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
     # A job ends while a call runs that is then withdrawn.
     with Client(timeouts={"default": 60, "grace_s": 0.5}) as client:
-        started = client.said("until [ -e go ]; do sleep 0.05; done", mode="background")
+        started = client.said("until [ -e go ]; do sleep 0.1; done", mode="background")
         pid, file = int(re.search(r"<pid>(\d+)</pid>", started)[1]), re.search(r"<output_file>(.*)</", started)[1]
         number = client.begin("echo $$ > withdrawn; touch go; sleep 50")
         assert eventually(lambda: "[background process completed]" in Path(file).read_text())
@@ -5595,7 +5595,7 @@ def test_req_bash_028_4_is_not_seen(known, traced):
 def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
     with tempfile.TemporaryDirectory() as base, BashTool(base, carry=True) as tool, ThreadPoolExecutor(4) as pool:
         tool.run("mkdir {0..3}; export T_A_=first; cd 0")
-        text = ": > ../begun-{0}; until [ -e ../go-{0} ]; do sleep 0.05; done; cd ../{0}; export T_A_+=-{0}; echo $PWD"
+        text = ": > ../begun-{0}; until [ -e ../go-{0} ]; do sleep 0.1; done; cd ../{0}; export T_A_+=-{0}; echo $PWD"
         ours = [pool.submit(tool.run, text.format(n), timeout_s=PATIENCE_S) for n in range(4)]
         assert eventually(lambda: all(Path(base, "begun-%d" % n).exists() for n in range(4)))
         for n in order:
@@ -5657,7 +5657,7 @@ def test_req_bash_028_8_restart(row):
     with BashTool("/", profile=row, carry=True) as tool, ThreadPoolExecutor(1) as pool:
         tool.run("cd /usr; export T_A_=1 PATH=/nowhere; unset HOME")
         here = os.getcwd()
-        waits = ": > %s/begun; builtin cd /etc; until [ -e %s/go ]; do /bin/sleep 0.01; done" % (here, here)
+        waits = ": > %s/begun; builtin cd /etc; until [ -e %s/go ]; do /bin/sleep 0.1; done" % (here, here)
         slow = pool.submit(tool.run, waits)
         assert eventually(lambda: os.path.exists("begun"))
         result = tool.call({"restart": True})
@@ -5801,7 +5801,7 @@ def test_req_bash_029_1_closing_leaves_nothing():
         assert not any(map(alive, pids))
 
     what_a_command_leaves()
-    tool, deaf = opened(), lasting("trap '' TERM; sleep 601 & echo up; while :; do sleep 0.05; done")
+    tool, deaf = opened(), lasting("trap '' TERM; sleep 601 & echo up; while :; do sleep 0.1; done")
     with ThreadPoolExecutor(4) as pool:
         started = pool.map(lambda command: tool.run(command, mode="background").pid, [deaf, lasting("sleep 600")] * 4)
     jobs = list(map(tool.job, started))

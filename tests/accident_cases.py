@@ -33,7 +33,7 @@ SERVER = (
 server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
 print(server.server_port, file=open("port-{n}", "w"), flush=True)
 server.serve_forever()' {n} &
-until [ -s port-{n} ]; do sleep 0.02; done"""
+until [ -s port-{n} ]; do sleep 0.1; done"""
 )
 
 LEFT = {
@@ -251,7 +251,7 @@ def some(count):
         BashTool(profile=profile).run("true")
 
 def at_once(name):      # each waits until all have begun, so that all idle supervisors are there
-    command = "echo >> %s; until [ $(wc -l < %s) = 20 ]; do sleep 0.05; done" % (name, name)
+    command = "echo >> %s; until [ $(wc -l < %s) = 20 ]; do sleep 0.1; done" % (name, name)
     with BashTool(profile=profile) as tool:
         threads = [threading.Thread(target=tool.run, args=(command,), kwargs={"timeout_s": 60}) for _ in range(20)]
         for thread in threads: thread.start()
@@ -289,7 +289,7 @@ tool = BashTool(state_dir=place, profile=row(60, 1))
 pid = tool.run("exec sleep " + job, mode="background").pid
 calls, results = [], {}
 def call(name):
-    results[name] = tool.run("echo begun-%s; until [ -e %s ]; do sleep 0.02; done; echo own-%s" % (name, go, name)).text
+    results[name] = tool.run("echo begun-%s; until [ -e %s ]; do sleep 0.1; done; echo own-%s" % (name, go, name)).text
 def own():
     assert tool.run("echo child").text == "child\\n"
 def fails():

@@ -56,7 +56,7 @@ class Known:
 
 def until(file):
     """In a command: waits for a file."""
-    return "until [ -e %s ]; do sleep 0.02; done" % file
+    return "until [ -e %s ]; do sleep 0.1; done" % file
 
 
 SNIPPETS = r"""
@@ -139,7 +139,7 @@ WAYS_OF_TERM = [
     ("trap 'printf bye; exit {code}' TERM; {ready}; %s & wait" % NAP, "bye", False),
     *(("trap '' TERM; {ready}; %s" % NAP, "", True), ("(trap '' TERM; {ready}; exec %s) & wait" % NAP, "", True)),
     *(("{ready}; %s & exec %s" % (NAP, NAP), "", False), ("{ready}; kill -STOP $$", "", False)),
-    *(("{ready}; while :; do sleep 0.05; done", "", False), ("{ready}; %s | %s" % (NAP, NAP), "", False)),
+    *(("{ready}; while :; do sleep 0.1; done", "", False), ("{ready}; %s | %s" % (NAP, NAP), "", False)),
 ]
 WAYS_OF_LEAVING = [  # each leaves one process, which writes its number into a file
     *("{} &", "{} >/dev/null 2>&1 &", "nohup {} >/dev/null 2>&1 &", "setsid {} >/dev/null 2>&1 &", "({} &)"),
@@ -199,7 +199,7 @@ def leaving(draw, ways=None, **known):
     ways = ways or draw(st.lists(any_of(*WAYS_OF_LEAVING), min_size=1, max_size=3))
     files = tuple("left-%d" % n for n in range(len(ways)))
     starts = [way.format("sh -c 'echo $$ > %s; exec %s'" % (file, NAP)) for way, file in zip(ways, files)]
-    starts = ["%s\nuntil [ -s %s ]; do sleep 0.01; done" % each for each in zip(starts, files)]
+    starts = ["%s\nuntil [ -s %s ]; do sleep 0.1; done" % each for each in zip(starts, files)]
     end = draw(known_commands(**known))
     return dataclasses.replace(end, text="\n".join([*starts, end.text]), leaves=files)
 

@@ -312,7 +312,7 @@ def until_lasting(last, count):
     """In a command: waits until `sleep 60` and these last figures run so often, as `lasting` writes them. What has been
     forked a moment ago is not yet `sleep`."""
     pattern = "-e60%s%s" % (RUN, last)
-    return "until [ $(grep -lszx %s /proc/[0-9]*/cmdline | wc -l) -ge %d ]; do sleep 0.03; done; " % (pattern, count)
+    return "until [ $(grep -lszx %s /proc/[0-9]*/cmdline | wc -l) -ge %d ]; do sleep 0.1; done; " % (pattern, count)
 
 
 def _kept_folder(prefix):
@@ -360,7 +360,7 @@ def warm_up(module=bash_tool):
     """Fills the place for idle supervisors, each of which holds a descriptor of the host: how many of them there are
     after some calls is a matter of luck, but never more than now."""
     tool, begun = module.BashTool(), Path(tempfile.mkdtemp(), "begun")
-    each = "echo >> %s; until [ $(wc -l < %s) = %d ]; do sleep 0.05; done" % (begun, begun, module.IDLE_MOST)
+    each = "echo >> %s; until [ $(wc -l < %s) = %d ]; do sleep 0.1; done" % (begun, begun, module.IDLE_MOST)
     with ThreadPoolExecutor(module.IDLE_MOST) as pool:
         assert all(result.ok for result in pool.map(tool.run, [each] * module.IDLE_MOST))
 

@@ -117,7 +117,7 @@ def test_row_02_the_output_of_what_is_left_goes_on():
     """What it writes later stands in the file that the answer names, also after the tool was closed."""
     number = unique()
     with made() as tool:
-        text = tool.run("(until [ -e go ]; do sleep 0.05; done; echo later; exec sleep %s) & echo first" % number).text
+        text = tool.run("(until [ -e go ]; do sleep 0.1; done; echo later; exec sleep %s) & echo first" % number).text
     path = re.search(r"; output goes on to ([^\]]+)\]", text).group(1)
     Path("go").touch()
     assert eventually(lambda: "later\n" in Path(path).read_text()), text
@@ -190,7 +190,7 @@ def test_row_03_dies_later(tmp_path):
 
     def act(ask):
         go = Path("go-" + unique())
-        late = "until [ -e %s ]; do sleep 0.02; done; echo last words; " % go
+        late = "until [ -e %s ]; do sleep 0.1; done; echo last words; " % go
         jobs = {end: started(ask(late + end, mode="background")) for end in ends}
         go.touch()
         for end, (_, path) in jobs.items():
@@ -220,7 +220,7 @@ def test_row_03_programs_hear_of_the_end_once(tmp_path):
     """`on_job_end`, `wait` and `until`, once for each job."""
     ended = []
     with made(on_job_end=ended.append, state_dir=tmp_path / "state") as tool:
-        late = "until [ -e go ]; do sleep 0.02; done; echo ready; exit %d"
+        late = "until [ -e go ]; do sleep 0.1; done; echo ready; exit %d"
         pids = [tool.run(late % code, mode="background").pid for code in (0, 7)]
         jobs = [tool.job(pid) for pid in pids]
         Path("go").touch()
@@ -514,7 +514,7 @@ def test_row_08_a_command_line_ends(tmp_path):
 def test_row_09_a_cancel_ends_its_own_command_alone():
     """In a library and over MCP: the others go on, to their own ends."""
     numbers = [unique() for _ in range(5)]
-    commands = ["echo begun; until [ -e go-%s ]; do sleep 0.02; done; echo own-%s; :" % (n, n) for n in numbers]
+    commands = ["echo begun; until [ -e go-%s ]; do sleep 0.1; done; echo own-%s; :" % (n, n) for n in numbers]
     cancels = [bash_tool.Cancel() for _ in numbers]
     with made(default=AMPLE_S, grace=5) as tool, ThreadPoolExecutor(5) as pool, Client(started=True) as client:
         calls = [pool.submit(tool.run, command, cancel=cancel) for command, cancel in zip(commands, cancels)]
@@ -778,7 +778,7 @@ def removal(ask, folder):
     full = r"\[full output: (.*)\]"
     first = Path(re.search(full, ask("seq 30000")).group(1))
     number = unique()
-    waits = "until [ -e %s/go ]; do sleep 0.02; done; echo more; sleep %s" % (Path.cwd(), number)
+    waits = "until [ -e %s/go ]; do sleep 0.1; done; echo more; sleep %s" % (Path.cwd(), number)
     pid, path = started(ask(waits, mode="background"))
     assert first.exists() and path.exists()
     assert ask("rm -rf %s/*; echo removed" % folder).endswith("removed\n")

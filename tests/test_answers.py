@@ -30,7 +30,7 @@ def test_separate_streams_are_both_in_an_answer_with_brackets():
 def test_what_a_check_must_not_do():
     """A check splits no character, repeats nothing, costs no memory, never raises; a kill heeds a second stop."""
     with BashTool(profile=keeping()) as tool:
-        writes = "printf 'a\\342\\202'; until [ -e go ]; do sleep 0.02; done; printf '\\254\\033[3'; sleep 0.6; "
+        writes = "printf 'a\\342\\202'; until [ -e go ]; do sleep 0.1; done; printf '\\254\\033[3'; sleep 0.6; "
         result = tool.run(lasting(writes + "printf '1mred\\r'; sleep 0.6; printf '\\nend\\n'; sleep 600"))
         told, job = "", tool.job(result.pid)
         Path("go").touch()
@@ -43,7 +43,7 @@ def test_what_a_check_must_not_do():
 
         assert eventually(check, 15) and told.replace("|", "") in ("€red\nend", "€redend"), told
         job.kill()
-        result = tool.run(lasting("until [ -e on ]; do sleep 0.02; done; yes hello | head -c 40000000; sleep 600"))
+        result = tool.run(lasting("until [ -e on ]; do sleep 0.1; done; yes hello | head -c 40000000; sleep 600"))
         job = tool.job(result.pid)
         Path("on").touch()
         assert eventually(lambda: os.path.getsize(job.output_file) >= 40000000)

@@ -105,7 +105,7 @@ def test_programs_that_want_a_screen():
 def test_a_loop_is_named_by_its_shell():
     """Of a loop the note names the shell that runs it."""
     with BashTool() as tool:
-        result = tool.run("(while :; do sleep 0.03; done) >/dev/null 2>&1 & echo $!")
+        result = tool.run("(while :; do sleep 0.1; done) >/dev/null 2>&1 & echo $!")
         (note,) = result.notes
         named = re.findall(r"pid (\d+) \"([^\"]*)\"", note)  # in the order of their numbers, which may have wrapped
         assert (result.stdout.strip(), "a subshell of the command") in named

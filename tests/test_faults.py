@@ -139,7 +139,7 @@ def test_a_monitor_that_comes_late(monkeypatch):
             start(threading.Thread(target=lambda: (begin.wait(30), start(thread)), daemon=True))
 
         patched.setattr(threading.Thread, "start", late)
-        result = tool.run("trap 'touch asked' TERM; while :; do sleep 0.05; done")
+        result = tool.run("trap 'touch asked' TERM; while :; do sleep 0.1; done")
     assert result.status == "running"
     with ThreadPoolExecutor(1) as pool:
         closing = pool.submit(tool.close)
@@ -178,7 +178,7 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
 def test_the_seconds_of_a_job_go_on_at_its_end():
     """A kept command has run since its shell began: while it runs, and then."""
     with BashTool(profile=keeping(0.5)) as tool:
-        kept = tool.job(tool.run("until [ -e go ]; do sleep 0.02; done; sleep 0.5").pid)
+        kept = tool.job(tool.run("until [ -e go ]; do sleep 0.1; done; sleep 0.5").pid)
         Path("go").touch()
         assert kept.duration_s >= 0.5 and kept.wait(20) and kept.duration_s >= 1
 
@@ -352,7 +352,7 @@ def test_t05_a_group_that_cannot_be_signalled(problem):
     fails = "def kill(pid: int, number: int, real: Any = os.kill) -> None:\n    if pid < 0:\n        raise %s\n"
     module = with_supervisors_that(fails % problem + "    real(pid, number)\nos.kill = kill\n")
     with module.BashTool(profile=tiny(module=module)) as tool:
-        heard = "echo; trap 'echo heard > heard' TERM; sleep 600 & echo $! > child; while :; do sleep 0.05; done"
+        heard = "echo; trap 'echo heard > heard' TERM; sleep 600 & echo $! > child; while :; do sleep 0.1; done"
         result = tool.run(lasting(heard))
     assert (result.status, result.notes) == ("timed_out", ()) and not alive(number_in("child"))
     assert Path("heard").exists()  # the TERM, not only the KILL

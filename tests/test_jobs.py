@@ -167,7 +167,7 @@ def test_a_job_in_a_directory_that_is_gone(tmp_path):
 def test_one_bad_record_spoils_no_other(wrong):
     """A record that is no JSON object, or has a field that is not of its type, hides its own job alone."""
     with BashTool(profile=tiny(grace=0.3), state_dir="state") as tool:
-        bad = background(tool, "until [ -e go ]; do sleep 0.02; done; exit 3")
+        bad = background(tool, "until [ -e go ]; do sleep 0.1; done; exit 3")
         good = background(tool, lasting("sleep 601"))
         Path("go").touch()
         assert bad.wait(20)
@@ -389,7 +389,7 @@ def test_help_is_short_enough_to_read():
 def test_a_log_that_is_emptied(tmp_path):
     """What a job writes after its log was emptied is shown by the next check."""
     with BashTool(tmp_path, profile=keeping(0.6), state_dir=tmp_path / "state") as tool:
-        begun = tool.run(lasting("seq 20000; until [ -e go ]; do sleep 0.01; done; echo ERROR 42; sleep 600"))
+        begun = tool.run(lasting("seq 20000; until [ -e go ]; do sleep 0.1; done; echo ERROR 42; sleep 600"))
         job = tool.job(begun.pid)
         tool.call({"check_pid": job.pid})
         log = Path(job.output_file)
