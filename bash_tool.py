@@ -4691,8 +4691,7 @@ class Job(Live):
     Raises OSError where no sound record stands beside `output_file`.
     """
 
-    _monitor_pid = 0  # the process in which a thread waits for the end
-    _note = ""  # what the next answer of the tool says of it
+    _monitor_pid = 0  # the process in which a thread receives the end
     _shown_bytes = 0  # of the output, that answers have shown
 
     def __init__(
@@ -4713,39 +4712,12 @@ class Job(Live):
     def __repr__(self) -> str:
         return "<Job %d %s>" % (self.pid, self.status)
 
-    def _monitor(self, exchange: Exchange, on_end: OnEnd | None, recent: deque[Job]) -> None:
-        """What the monitor thread does: receives the end. Of `recent`, the jobs that have ended,
-        the latest keep both streams (021.8): up to 200 KiB each."""
-        final = exchange.receive_end()
-        if final is None:
-            final = _lost(self._outcome)._replace(duration_s=self.duration_s)
-        note = ended_note(self.output_file, final)
-        if exchange._plan.background:  # a check shows the output of kept commands alone
-            final = final._replace(raw=())
-        self._outcome = final
-        self._note = note
-        self._monitor_pid = 0
-        recent.append(self)
-        if len(recent) > MAX_JOBS:
-            first = recent.popleft()
-            first._outcome = first._outcome._replace(raw=())
-        if on_end is not None:
-            on_end(self)  # an exception goes to threading.excepthook, with no other effect
-
-    def _has_ended(self) -> bool:
-        """True once the job has ended and its note is written; where a monitor thread waits for the
-        end, once that has received it."""
-        return self._monitor_pid != os.getpid() and self.status != "running"
-
     def _known(self) -> Outcome:
-        """What is known by now. A job whose record says `running` and is not locked has lost its
-        supervisor: the record was read after the lock was tried. A monitor thread says that
-        itself, and what it says is not overwritten here by what the record said before."""
-        if self._outcome.status == "running":
-            is_monitored = self._monitor_pid == os.getpid()
+        """What is known by now: where a monitor thread waits for the end, what that has received. A
+        job whose record says `running` and is not locked has lost its supervisor: the record was
+        read after the lock was tried."""
+        if self._monitor_pid != os.getpid() and self._outcome.status == "running":
             known, is_supervised = self._read_record()
-            if is_monitored:
-                return known
             is_lost = known.status == "running" and not is_supervised
             self._outcome = _lost(known) if is_lost else known
         return self._outcome
@@ -4895,10 +4867,8 @@ class Job(Live):
         that it said. A file that became shorter is read from its beginning."""
         known = self._known()
         is_running = known.status == "running"
-        if not is_running:
-            self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
-            if self._outcome.raw:
-                return fit_streams(self._outcome, profile)
+        if known.raw:
+            return fit_streams(known, profile)
         offset = self._shown_bytes if is_running and self._shown_bytes <= self._size() else 0
         buffer = OutputBuffer(0, profile.rolling_bytes, True)
         why = ""
@@ -4916,7 +4886,6 @@ class Job(Live):
             total_bytes=stream.total_bytes,
             path=None if why else self.output_file,
             problem=why,
-            kept=False,
         )
 
 
@@ -4933,7 +4902,7 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
     """Those of the jobs that have ended, as soon as `enough` have, or the time is over."""
     ended: list[Job] = []
     for _ in _looks(_deadline(timeout_s)):
-        ended = [job for job in jobs if job._has_ended()]
+        ended = [job for job in jobs if job.status != "running"]
         if len(ended) >= enough:
             break
     return ended
@@ -5014,15 +4983,16 @@ class JobTable:
         self._starting: list[Exchange] = []  # background commands that are not jobs yet
         # By number: those that this tool has started, or was asked about.
         self._known: dict[int, Job] = {}
-        self._untold: dict[int, Job] = {}  # by number
         self._recent: deque[Job] = deque()  # that have ended, the latest last
+        # Of these, those whose end no answer has told, each with what the next one says of it.
+        self._untold: deque[tuple[Job, str]] = deque()
 
     def live(self) -> list[Job]:
         """The jobs that this tool has started and that have not ended."""
         return [
             job
             for job in list(self._known.values())
-            if job._monitor_pid and not job._has_ended()
+            if job._monitor_pid and job.status == "running"
         ]
 
     def take_place(self, exchange: Exchange) -> Outcome | None:
@@ -5047,7 +5017,7 @@ class JobTable:
         """Takes in the job of an answer, if it is about one."""
         if not outcome.supervisor:
             return None
-        known = outcome._replace(raw=())
+        known = outcome._replace(raw=(), kept=False)
         job = Job(outcome.path or "", self._terms.profile.grace_s, known)
         shown_bytes = sum(without_unfinished(stream).total_bytes for stream in outcome.raw)
         job._shown_bytes = min(shown_bytes, FILE_CAP_BYTES)  # the file has no more
@@ -5056,18 +5026,33 @@ class JobTable:
 
     def start_monitor(self, job: Job, exchange: Exchange) -> None:
         """Starts the monitor thread of a job, whose end is to be told."""
-        self._untold[job.pid] = job
         self.give_back_place(exchange)  # at once, so that the job is not counted twice
         job._monitor_pid = os.getpid()
-        monitor = partial(job._monitor, exchange, self._terms.on_job_end, self._recent)
-        if not exchange.start_monitor(monitor):
+        if not exchange.start_monitor(partial(self._monitor, job, exchange)):
             job._monitor_pid = 0
+
+    def _monitor(self, job: Job, exchange: Exchange) -> None:
+        """What the monitor thread does: receives the end. The latest jobs that have ended keep both
+        streams (021.8): up to 200 KiB each."""
+        final = exchange.receive_end()
+        if final is None:
+            final = _lost(job._outcome)._replace(duration_s=job.duration_s)
+        self._untold.append((job, ended_note(job.output_file, final)))
+        if exchange._plan.background:  # a check shows the output of kept commands alone
+            final = final._replace(raw=())
+        job._outcome = final
+        self._recent.append(job)
+        if len(self._recent) > MAX_JOBS:
+            first = self._recent.popleft()
+            first._outcome = first._outcome._replace(raw=())
+        if self._terms.on_job_end is not None:
+            # An exception goes to threading.excepthook, with no other effect.
+            self._terms.on_job_end(job)
 
     def drop(self, job: Job | None) -> None:
         """Forgets the job, if there is one, of a command whose answer nobody gets."""
         if job is not None:
             self._known.pop(job.pid, None)
-            self._untold.pop(job.pid, None)
 
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first."""
@@ -5085,7 +5070,7 @@ class JobTable:
         """The job with this number in its latest use; of a job that is known the files may be
         gone. Raises LookupError, with the jobs that run."""
         known = self._known.get(pid)
-        if known is not None and not known._has_ended():
+        if known is not None and known.status == "running":
             return known
         jobs = self.all()  # the number may have been given again
         for job in jobs:
@@ -5101,11 +5086,11 @@ class JobTable:
         """Takes the notes on jobs that have ended, so that each is told once. `told`: a job whose
         end the answer tells itself."""
         notes = []
-        for job in list(self._untold.values()):
-            if job._note:
-                is_taken = self._untold.pop(job.pid, None)  # of two answers at a time by one
-                if is_taken and job is not told:
-                    notes.append(job._note)
+        with suppress(IndexError):  # there are no more
+            while True:
+                job, note = self._untold.popleft()
+                if job is not told:
+                    notes.append(note)
         return notes
 
 

@@ -3945,7 +3945,7 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause("021.8", saboteur=("Job._tell", "fit_streams(self._outcome, profile)", "self._outcome"))
+@clause("021.8", saboteur=("Job._tell", "fit_streams(known, profile)", "known"))
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
         with BashTool(profile=keeping(0.5)) as tool:
@@ -5266,7 +5266,7 @@ def test_req_bash_026_16_types():
 
 
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
-@clause("027.1", saboteur=("JobTable.take_end_notes", "notes.append(job._note)", "notes = [job._note]"))
+@clause("027.1", saboteur=("JobTable.take_end_notes", "notes.append(note)", "notes = [note]"))
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_1_the_next_answer_tells(name):
     cases = [
@@ -5301,7 +5301,7 @@ def test_req_bash_027_1_the_next_answer_tells(name):
             assert not told_in(tool.call({"command": "true"}).text)
 
 
-@clause("027.2", saboteur=("JobTable.take_end_notes", "and job is not told", ""))
+@clause("027.2", saboteur=("JobTable.take_end_notes", "job is not told", "True"))
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
         for verb in ("check_pid", "kill_pid"):
@@ -5316,7 +5316,7 @@ def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
             assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
 
 
-@clause("027.3", saboteur=("Job._monitor", "on_end is not None", "False"))
+@clause("027.3", saboteur=("JobTable._monitor", "self._terms.on_job_end is not None", "False"))
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
     seen = []
