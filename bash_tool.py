@@ -4414,7 +4414,7 @@ class Exchange:
 
     | state   | what it is                         | next state: because                     |
     | new     | nothing was sent, or a part; after | sent: the whole request was sent        |
-    |         | a stop the answer is `cancelled`   | over: nothing was run                   |
+    |         | a stop the answer is `cancelled`   |                                         |
     | sent    | the caller waits; a stop is sent   | new: it was not read, so another        |
     |         |                                    | supervisor is asked                     |
     |         |                                    | goes on: the answer was `running`       |
@@ -4430,7 +4430,7 @@ class Exchange:
     state = "new"
     _line: HostEnd | None = None  # to a supervisor that has the request, or a part of it
     _gives_up_s = inf  # the moment after which no message is expected
-    _path: str | None = None  # of the output file, which an answer will name
+    _path = ""  # of the output file, which an answer will name
 
     def __init__(self, plan: Plan, closing: Cancel, cancel: Cancel) -> None:
         self._plan = plan
@@ -4458,17 +4458,6 @@ class Exchange:
             else:
                 line.send_stops(wanted)
 
-    def perform(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
-        """How the command ended, or that it goes on. The caller answers an exception of this by
-        `abandon`."""
-        _engine.live.add(self)
-        answer = self._try_supervisors(on_live, stdin)
-        if self.state == "new":  # nothing was run
-            self._let_go()
-        # After the call `close` may stop what ends with this process, and nothing else may.
-        self._tokens = (self._closing,) if answer.kept or self._plan.ephemeral else ()
-        return answer
-
     def release(self) -> None:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
         closed it."""
@@ -4476,16 +4465,20 @@ class Exchange:
         if self.state == "left" and line is not None and _has_ended(line.socket):
             self._let_go()
 
-    def _try_supervisors(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
-        """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
-        another supervisor is asked. The fork server ends what a killed supervisor leaves."""
+    def perform(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
+        """Brings the request to a supervisor, and waits for the answer: how the command ended, or
+        that it goes on. Where nothing was run, another supervisor is asked. The fork server ends
+        what a killed supervisor leaves. The caller answers an exception of this by `abandon`."""
         why = ""
         for _ in range(REQUESTS_MOST):
             if self._count_stops():
                 return Outcome("cancelled")
             try:
                 self._request(stdin)
-                return self.receive(on_live)
+                answer = self.receive(on_live)
+                # After the call `close` may stop what ends with this process, nothing else may.
+                self._tokens = (self._closing,) if answer.kept or self._plan.ephemeral else ()
+                return answer
             except SpawnError as problem:
                 return failed(*problem.args)
             except LineLost as problem:
@@ -4506,6 +4499,7 @@ class Exchange:
         supervisor; SpawnError."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
+            _engine.live.add(self)
             self._line = _engine.borrow(self._count_stops)
             pipe_bytes = share_of_pipes(len(_engine.live), self._plan.background)
             self._line.ask(self._plan._replace(pipe_bytes=pipe_bytes), fds)
@@ -4548,9 +4542,9 @@ class Exchange:
     def _take_answer(
         self, fields: Sequence[Any], streams: Sequence[Any], path: bytes, is_over: bool
     ) -> Outcome:
-        self._path = os.fsdecode(path) or None
+        self._path = os.fsdecode(path)
         raw = [Captured(*stream) for stream in streams]
-        answer = Outcome(*fields)._replace(path=self._path, raw=raw)
+        answer = Outcome(*fields)._replace(path=self._path or None, raw=raw)
         if answer.status == "running":
             self.state = "goes on"
             answer = answer._replace(kept=not self._plan.background, limit_s=self._waits_s)
@@ -4568,8 +4562,7 @@ class Exchange:
         """No message will come any more. A line on which a stop may have been sent is not used
         again: the supervisor could take the stop for one of the next command."""
         line, self._line, self.state = self._line, None, state
-        if state == "over":
-            _engine.live.discard(self)
+        _engine.live.discard(self)
         if line is not None:
             if is_idle and not self._count_stops() and not line.stops_sent:
                 _engine.give_back(line)
@@ -4638,8 +4631,7 @@ class Exchange:
             pass
         finally:
             self._let_go()
-            if self._path is not None:
-                remove_files(self._path)
+            remove_files(self._path)
 
 
 # -- Jobs

@@ -850,7 +850,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert job.kill() and not alive(job.pid)
 
 
-@clause("003.18", saboteur=("Exchange._try_supervisors", '"no supervisor could be started: " + why', '""'))
+@clause("003.18", saboteur=("Exchange.perform", '"no supervisor could be started: " + why', '""'))
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
@@ -1880,7 +1880,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
     no_leak(lambda: [fails(*case) for case in cases])
 
 
-@clause("007.5", ("Exchange._try_supervisors", 'failed("status_unknown", SUPERVISOR_KILLED)', 'Outcome("exited", 0)'))
+@clause("007.5", ("Exchange.perform", 'failed("status_unknown", SUPERVISOR_KILLED)', 'Outcome("exited", 0)'))
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_req_bash_007_5_a_lost_status_is_unknown(profile):
     with BashTool(profile=PROFILES[profile]) as tool:
@@ -3064,7 +3064,7 @@ def test_req_bash_015_3_the_second_cancel_kills():
         assert result.status == "timed_out" and time.monotonic() - begun < 30
 
 
-@clause("015.4", saboteur=("Exchange._try_supervisors", 'if self._count_stops(): return Outcome("cancelled")', "pass"))
+@clause("015.4", saboteur=("Exchange.perform", 'if self._count_stops(): return Outcome("cancelled")', "pass"))
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     def with_a_token_that_is_cancelled():
         before, cancel = descriptors(), Cancel()
@@ -3563,7 +3563,7 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
 @clause(
     "019.2",
     saboteur=(
-        "Exchange.perform",
+        "Exchange._request",
         "_engine.live.add(self)",
         "[n._line and n._line.send_stops(9) for n in list(_engine.live)]\n_engine.live.add(self)",
     ),
