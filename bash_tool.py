@@ -4040,7 +4040,7 @@ def failed(error: str, reason: str) -> Outcome:
 
 def _lost(outcome: Outcome) -> Outcome:
     """What is known of a job after its supervisor was killed."""
-    return outcome._replace(status="lost", error="lost", reason=JOB_LOST, kept=False, raw=())
+    return outcome._replace(status="lost", error="lost", reason=JOB_LOST)
 
 
 def name_jobs(jobs: Iterable[Job]) -> str:
@@ -4096,7 +4096,7 @@ def _python() -> str | None:
     """The interpreter that a fork server may run in. Where a program embeds Python or is frozen,
     `sys.executable` is that program, which would start a second time."""
     python = sys.executable
-    is_frozen = getattr(sys, "frozen", False) or "__compiled__" in globals()
+    is_frozen = hasattr(sys, "frozen") or "__compiled__" in globals()
     is_named = os.path.basename(python or "").startswith("python")
     return python if is_named and not is_frozen else None
 
@@ -4219,25 +4219,21 @@ class HostEnd(Channel):
         return bool(poller.poll(1000 * wait_s))
 
     def ask(self, plan: Plan, fds: Sequence[int]) -> None:
-        """Sends the whole request. Raises NotRun where it was not read in time."""
+        """Sends the whole request. Raises OSError where it was not read in time."""
         is_known = self.sent_env is plan.env
         self.sent_env = plan.env
         request = pack(("run", *(plan._replace(env=None) if is_known else plan)))
-        try:
-            self.socket.settimeout(ACCEPT_S)
-            sent = socket.send_fds(self.socket, [request], fds) if fds else 0
-            self.socket.sendall(request[sent:])
-            self.socket.setblocking(False)
-        except OSError:
-            raise NotRun
+        self.socket.settimeout(ACCEPT_S)
+        sent = socket.send_fds(self.socket, [request], fds) if fds else 0
+        self.socket.sendall(request[sent:])
+        self.socket.setblocking(False)
 
-    def send_stops(self, count: int, leaves: bool = False) -> None:
-        """Sends how often a stop was asked for, from any thread: in one piece, or not at all.
-        `leaves`: and that nobody will read an answer, in the same piece, so that the supervisor
-        does not report in between."""
+    def send_stops(self, count: int, behind: bytes = b"") -> None:
+        """Sends how often a stop was asked for, from any thread, and what is to stand behind it: in
+        one piece, or not at all."""
         self.stops_sent = count
         with suppress(OSError):
-            self.socket.send(pack(("stop", count)) + (pack(("leave",)) if leaves else b""))
+            self.socket.send(pack(("stop", count)) + behind)
 
     def shut(self) -> None:
         """Says that the host has left; what comes can still be read."""
@@ -4298,14 +4294,12 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self, stops_wanted: Callable[[], int]) -> HostEnd:
+    def borrow(self) -> HostEnd:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
         is full (278 requests), but not under the lock, which a fork takes. Raises OSError,
         NotRun."""
         for _ in _looks(monotonic() + ACCEPT_S):
             with self.lock:
-                if stops_wanted():
-                    break
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid()
                 ids = self.confinement, *user, *os.getgroups()
                 while self._idle:  # after a change of user all of these are closed
@@ -4500,7 +4494,7 @@ class Exchange:
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
             _engine.live.add(self)
-            self._line = _engine.borrow(self._count_stops)
+            self._line = _engine.borrow()
             pipe_bytes = share_of_pipes(len(_engine.live), self._plan.background)
             self._line.ask(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
@@ -4623,7 +4617,8 @@ class Exchange:
         try:
             if line is not None:
                 if self.state != "new":
-                    line.send_stops(1 + line.stops_sent, leaves=True)
+                    # In one piece, so that the supervisor does not report in between.
+                    line.send_stops(1 + line.stops_sent, pack(("leave",)))
                 line.shut()
                 while line.wait(until) and line.socket.recv(READ_BYTES):
                     pass
@@ -4786,7 +4781,7 @@ class Job(Live):
         that has it, or None when the job has ended without one or the time is over. The search of
         output that is there already may take SEARCH_S longer than the time."""
         if until is None:
-            return bool(_await_ends([self], 1, timeout_s))
+            return bool(_await_ends([self], False, timeout_s))
         wanted = re.compile(re.escape(until)) if isinstance(until, str) else until
         require(
             isinstance(wanted, re.Pattern), "until", "a string or a compiled pattern", until
@@ -4890,12 +4885,13 @@ def _deadline(timeout_s: float | None) -> float:
     return monotonic() + timeout_s
 
 
-def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
-    """Those of the jobs that have ended, as soon as `enough` have, or the time is over."""
+def _await_ends(jobs: Sequence[Job], one_will_do: bool, timeout_s: float | None) -> list[Job]:
+    """Those of the jobs that have ended, as soon as all have, or one will do, or the time is
+    over."""
     ended: list[Job] = []
     for _ in _looks(_deadline(timeout_s)):
         ended = [job for job in jobs if job.status != "running"]
-        if len(ended) >= enough:
+        if len(ended) == len(jobs) or (ended and one_will_do):
             break
     return ended
 
@@ -4988,21 +4984,20 @@ class JobTable:
         ]
 
     def take_place(self, exchange: Exchange) -> Outcome | None:
-        """Takes a place for a job that is to start; the answer where there is no room. First
-        come, first served."""
+        """Takes a place for a job that is to start, which the caller gives back; the answer where
+        there is no room. First come, first served."""
         self._starting.append(exchange)
         live = self.live()
         count = len(live) + self._starting.index(exchange)
         most = self._terms.max_jobs
         if count < most:
             return None
-        self.give_back_place(exchange)
         jobs = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
         return reject("too_many_jobs", TOO_MANY_JOBS.format(count=count, most=most, named=jobs))
 
     def give_back_place(self, exchange: Exchange) -> None:
         """The job has started, or will not."""
-        with suppress(ValueError):  # given back already, or a command that was kept
+        with suppress(ValueError):  # given back already, or no background command
             self._starting.remove(exchange)
 
     def add(self, outcome: Outcome) -> Job | None:
@@ -5049,13 +5044,12 @@ class JobTable:
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first."""
         jobs, profile = list(self._known.values()), self._terms.profile
-        others: set[str] = set()
         if self._terms.lists_folder:
+            known = {job.output_file for job in jobs}
             with suppress(OSError):
-                others = own_outputs(self._terms.folder, profile.file_prefix)
-        for path in others.difference(job.output_file for job in jobs):
-            with suppress(OSError):  # no job, removed to make room, damaged, or another user's
-                jobs.append(Job(path, profile.grace_s))
+                for path in own_outputs(self._terms.folder, profile.file_prefix) - known:
+                    with suppress(OSError):  # no job, removed, damaged, or another user's
+                        jobs.append(Job(path, profile.grace_s))
         return sorted(jobs, key=lambda job: job.created)
 
     def get(self, pid: int) -> Job:
@@ -5081,7 +5075,7 @@ class JobTable:
         with suppress(IndexError):  # there are no more
             while True:
                 job, note = self._untold.popleft()
-                if job is not told:
+                if job is not told and job in self._known.values():  # else it was dropped
                     notes.append(note)
         return notes
 
@@ -5150,9 +5144,8 @@ class Session:
             job = self.jobs.get(inquiry.pid)
         except LookupError as problem:
             return self._finish(reject("no_such_job", str(problem)), cancel)
-        is_ended = not inquiry.kill or job._end(cancel)
+        is_left = inquiry.kill and not job._end(cancel) and job.status != "lost"
         outcome = job._tell(self.terms.profile)
-        is_left = not is_ended and outcome.status != "lost"
         if is_left:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
             outcome = outcome._replace(notes=(*outcome.notes, note))
@@ -5163,18 +5156,17 @@ class Session:
         for exchange in self.closing._exchanges:
             exchange.release()
         refusal = judge_command(request, self.terms)
+        if refusal is not None:
+            return self._finish(refusal, cancel)
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
         exchange = Exchange(plan, self.closing, cancel)
         job = None
         is_answered = False
-        if plan.background and refusal is None:
-            refusal = self.jobs.take_place(exchange)
-        if refusal is not None:
-            return self._finish(refusal, cancel)
         try:
-            answer = exchange.perform(on_live, request.stdin)
+            answer = self.jobs.take_place(exchange) if plan.background else None
+            answer = answer or exchange.perform(on_live, request.stdin)
             notes = list(answer.notes)
             if answer.unlocked:
                 notes += self._unlocked
@@ -5411,7 +5403,7 @@ class BashTool(Live):
         what is no job and no number."""
         waited = self._session.jobs.live() if jobs is None else list(jobs)
         require(all(isinstance(job, Job) for job in waited), "jobs", "jobs", waited)
-        return _await_ends(waited, min(1, len(waited)) if any else len(waited), timeout_s)
+        return _await_ends(waited, any, timeout_s)
 
     def close(self) -> None:
         """Ends every call that is still under way, and every job that is attached to this
