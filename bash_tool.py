@@ -173,13 +173,9 @@ KIB = 1024
 MIB = 1024 * KIB
 
 # fmt: off
-DEFAULT_TIMEOUT_S = 30.0
-SLOW_TIMEOUT_S = 15 * 60.0
 BACKGROUND_TIMEOUT_S = 24 * 60 * 60.0
 LOOK_S = 0.3                # a background command that ends by then is answered as ended
 GRACE_S = 15.0              # the most between a stop's first signal and KILL (REQ-BASH-004)
-DRAIN_IDLE_S = 0.5          # of silence after the exit: `> >(sort)` wrote 86 ms late at worst
-DRAIN_TOTAL_S = 2.0         # after the shell's exit, for leftovers that go on writing
 LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
 PATIENT_S = 0.5             # for a shell to run its trap on EXIT, before its children get TERM
 FILTERS_S = 0.2             # for filters to print what they hold; for pools to end workers
@@ -198,16 +194,9 @@ IDLE_MOST = 16              # idle supervisors that the host holds on to; with 4
                             # 0.6 times as many commands a second
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
 LIVE_EVERY_S = 0.1          # between two pieces of live output
-MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
 COMMAND_TIMEOUT_S = 120.0   # seed 001; seeds 002 and 004 name none
 LONGEST_S = 1e9             # what a program may ask for, some 30 years; our own choice
-TAIL_LINES = 2000           # seed 001: lines, or TAIL_BYTES, whichever is reached first
-TAIL_BYTES = 50 * KIB
-ROLLING_BYTES = 2 * TAIL_BYTES      # seed 001: of each stream, while the command runs
-PARTIAL_LINES = (500, 100)  # seed 001: of stdout and stderr, in the answer of a kept command
-HEAD_CHARS = 30_000         # seed 002
-HEAD_BYTES = 256 * KIB      # seed 004 leaves the number open
 FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
 FOLDER_CAP_FILES = 1000     # output files of a folder; with 20,000 a list took 2.8 s
@@ -247,131 +236,21 @@ STOPPING = "SIGHUP SIGINT SIGKILL SIGTERM".split()
 # Of the command line where the command has no code; as timeout(1), docker-run(1), bash have them.
 EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 
-COMMAND_FAILED = "[command failed: exit code {code}]"
-COMMAND_KILLED = (
-    "[command failed: exit code {code}; not sent by this tool; possibly out of memory]"
-)
-COMMAND_STOPPED = "[command {how}]"
-TIMED_OUT = "timed out after {limit}"
-LONGER_MODES = '[for longer commands use mode="slow", for servers mode="background"]'
-COMMAND_KEPT = "[command still running after {limit}, as a job]"
-SYSTEM_ERROR = "[system error: {reason}]"
-TRUNCATED_MIDDLE = "[output truncated in middle: got {got}, max is {most}]"
-SNIP = "\n\n[snip]\n\n"
-FULL_OUTPUT = "[full output: {path}]"
-FULL_OUTPUT_PARTLY = "[full output may be incomplete: {path} ({reason})]"
-FULL_OUTPUT_LOST = "[full output was not saved: {reason}]"
-NO_OUTPUT = "[no output]"  # model APIs refuse empty and blank texts: nanobot#949, adk-go#1353
+SYSTEM_ERROR = "[system error: %s]"
 
-NOTE_CAPPED = "the file with the full output ends at {cap}: the rest was read but not saved"
-NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n"
-NOTE_LEFTOVER = "still running: {named}{stop}{more}"
-NOTE_STOP = "; to stop: kill -TERM {targets}"
-NOTE_LEFTOVER_OUTPUT = "; output goes on to {path}"
-NOTE_HELD = (
-    "something started by the command still holds its output open; output goes on to {path}"
-)
-NOTE_SURVIVED = "could not be killed: {named}"
-NOTE_BLIND = (
-    "what the command started outside its process group may still run: "
-    "it could not be looked for"
-)
-NOTE_HANGS = (
-    "the supervisor of the command (pid {pid}) does not answer: "
-    "what the command started may still run"
-)
-NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
-CWD_GONE = "the working directory {cwd} is gone ({reason})"
-IN_SCRATCH = "; the command ran in an empty scratch folder"
-NOTE_SCRATCH = "files that the command left are in {path}"
-NOTE_SILENT = "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
-JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
-SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
-NOTE_WITHHELD = "not passed to commands{why}: {names}"
-LOOKS_SECRET = ", because it looks secret"
-NOTE_LEFT_OUT = "too large to carry over to the next command: {names}"
-NOTE_NOT_KEPT = "this command's working directory and exported variables were not kept"
-NOTE_DROPPED = (
-    "with what the last command had exported no shell starts: "
-    "the next command starts in the directory and with the variables from before it"
-)
-NOTE_UNLOCKED = (
-    "files cannot be locked in the folder of the job: "
-    "another program may not see whether the job lives, and old output files stay"
-)
-NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
-NOTE_ENDED = "background process {pid} {how}: {command}{last}; output: {path}"
-NOWHERE = "nowhere (no file could be written: {reason})"
+NOTE_SURVIVED = "could not be killed: %s"
+NO_CWD = "the working directory %s cannot be entered (%s)"
+NOWHERE = "nowhere (no file could be written: %s)"
 
-JOB_STARTED = "<pid>{pid}</pid>\n<output_file>{path}</output_file>"
-JOB_REMINDER = "<reminder>To stop: kill -9 -{pid}</reminder>"
-JOB_NOTE = "\n\n[background process {how}]\n"
 TOO_LARGE = (
     "the shell could not be started: the environment is too large for execve "
     "(the command itself is not limited)"
 )
-TOO_MANY_JOBS = (
-    "too many background jobs ({count} of at most {most}); "
-    "stop one with kill -9 -PID to make room: {named}"
-)
 
-TAIL_NOTICE = "[{stream}: Showing last {shown}.{where}]"
-TAIL_FILE = " Full output: {path}"
-TAIL_FILE_PARTLY = " Full output file may be incomplete: {path} ({reason})"
-TAIL_FILE_LOST = " Full output was not saved: {reason}"
-BACKGROUNDED = "[Command backgrounded after {limit} timeout (pid {pid}). Partial output:"
-MANAGE = "Use check_pid or kill_pid to manage.]"
-STILL_RUNNING = "[Process {pid} still running.\n\nNew output since last check ({count} lines):"
-NO_SUCH_JOB = "no background process has the pid {pid}; running: {named}"
-HEAD_CHARS_CUT = "\n[truncated]"
-HEAD_BYTES_CUT = "\n... (output truncated)"
-
-HEARTBEAT = "[still running after {seconds}]"
-TOO_MANY_CALLS = (
-    "too many calls are under way ({most}); wait for the answer of one, or cancel one"
-)
-
-INTERRUPTED = "bash_tool.py: the command has {grace_s:g}s to end; Ctrl-C again ends it now\n"
-
-DENIED = "Command blocked by safety policy: contains '{pattern}'"
-NOT_CONFIRMED = "Command was not confirmed by the user."
 
 NOTHING_PERSISTS = (
     "Bash state changes (working dir, variables, aliases) don't persist between calls."
 )
-CARRIES = (
-    "The working directory and exported variables persist; functions, aliases, options and "
-    "unexported variables don't. {\"restart\": true} resets them."
-)
-RESTARTED = "the working directory and the exported variables are those of the beginning again"
-
-DESCRIPTION_MODES = """\
-Executes shell commands via bash -c, returning combined stdout/stderr.
-Bash state changes (working dir, variables, aliases) don't persist between calls.
-
-With mode="background", returns immediately with output redirected to a file.
-Use background for servers/demos that need to stay running.
-
-Use mode="slow" for potentially slow commands: builds, downloads,
-installs, tests, or any other substantive operation.
-
-IMPORTANT: Keep commands concise. The command input must be less than 60k tokens.
-For complex scripts, write them to a file first and then execute the file.
-
-<pwd>{cwd}</pwd>"""
-
-DESCRIPTION_JOBS = """\
-Execute a bash command. Output truncated to last 2000 lines or 50KB; \
-if truncated, full output saved to temp file. \
-Commands exceeding timeout are auto-backgrounded."""
-
-DESCRIPTION_STREAMS = """\
-Execute a bash command. Returns stdout, stderr, and exit code. \
-Use for running tests, installing dependencies, build commands, git operations, \
-and any task requiring shell execution. \
-Prefer structured tools (read, write, edit, glob, grep) for file operations."""
-
-DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and stderr."
 
 # What stops a prompt, a pager, an editor or a full-screen program, and nothing else: a variable
 # that changes what a program prints or computes fails its tests (TQDM_DISABLE=1 failed 57 of
@@ -400,10 +279,6 @@ SUDO_EDITOR=/bin/false
 NON_INTERACTIVE = {
     name: value for name, _, value in (one.partition("=") for one in _SETTINGS.split())
 }
-# Of a background command: without it a server in Python writes its first line after 8 KiB. Not of
-# others: the lines of four processes that print at once are torn (530 of 1,200), and in a pipe to
-# `head -3` a program ends with BrokenPipeError (23 runs of 60).
-UNBUFFERED = {b"PYTHONUNBUFFERED": b"1"}
 # What would switch the shell itself, export the text of each command (where a host was started by
 # `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
 # names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
@@ -483,7 +358,7 @@ def read_returncode(returncode: int) -> tuple[int, str | None]:
 def describe_stop(ended: Outcome) -> str:
     """Why the tool ended a command; empty where the tool did not."""
     if ended.status == "timed_out":
-        return TIMED_OUT.format(limit=format_seconds(ended.limit_s))
+        return "timed out after %s" % format_seconds(ended.limit_s)
     return "cancelled" if ended.status == "cancelled" else ""
 
 
@@ -1202,8 +1077,8 @@ class Output:
             _write_all(self._fd, chunk[: self.room])
             self.room -= len(chunk)
             if self.room < 0:
-                note = NOTE_CAPPED_IN_FILE.format(cap=format_size(FILE_CAP_BYTES))
-                _write_all(self._fd, note.encode())
+                note = "\n[output file capped at %s: the rest was not saved]\n"
+                _write_all(self._fd, (note % format_size(FILE_CAP_BYTES)).encode())
         except OSError as problem:
             self.problem = _reason(problem)
             if os.fstat(self._fd).st_size == 0:  # on a full disk: no answer names an empty file
@@ -1362,15 +1237,16 @@ class Shell:
         except OSError as problem:
             if problem.filename != plan.cwd:
                 raise
-            why = {"cwd": make_printable(plan.cwd), "reason": _reason(problem)}
+            why = make_printable(plan.cwd), _reason(problem)
             try:
                 if plan.cwd_required or self._has_prefix:
                     raise
                 self.scratch = make_scratch(plan.folder)
             except OSError:
-                raise SpawnError("cwd_missing", NO_CWD.format(**why))
+                raise SpawnError("cwd_missing", NO_CWD % why)
             is_gone = isinstance(problem, (FileNotFoundError, NotADirectoryError))
-            self.notes.append(((CWD_GONE if is_gone else NO_CWD) + IN_SCRATCH).format(**why))
+            note = "the working directory %s is gone (%s)" if is_gone else NO_CWD
+            self.notes.append(note % why + "; the command ran in an empty scratch folder")
             self._spawn(self.scratch, writers)
 
     def _spawn(self, cwd: bytes, writers: Sequence[int]) -> None:
@@ -1444,7 +1320,8 @@ class Shell:
                     os.rmdir(self.scratch)
                 os.rmdir(os.path.dirname(self.scratch))
         except OSError as problem:
-            self.notes.append(NOTE_SCRATCH.format(path=make_printable(problem.filename)))
+            path = make_printable(problem.filename)
+            self.notes.append("files that the command left are in " + path)
 
     def close(self) -> None:
         """Gives back the files of the text and of the command's own input."""
@@ -1461,14 +1338,15 @@ def leftover_notes(command: Command) -> list[str]:
     if output.pipes:
         output.save()
         problem = output.problem
-        path = NOWHERE.format(reason=problem) if problem else make_printable(output.path)
+        path = NOWHERE % problem if problem else make_printable(output.path)
+    more = "; output goes on to %s" % path if path else ""
     if not left:
-        return [NOTE_HELD.format(path=path)] if path else []
+        held = "something started by the command still holds its output open"
+        return [held + more] if path else []
     groups = sorted({process.group for process in left})
     targets = " ".join("-%d" % group for group in groups[:20])
-    stop = NOTE_STOP.format(targets=targets) if command.shell.can_kill() else ""
-    more = NOTE_LEFTOVER_OUTPUT.format(path=path) if path else ""
-    return [NOTE_LEFTOVER.format(named=list_processes(left), stop=stop, more=more)]
+    stop = "; to stop: kill -TERM %s" % targets if command.shell.can_kill() else ""
+    return ["still running: %s%s%s" % (list_processes(left), stop, more)]
 
 
 # -- How a stop asks a command to end
@@ -1987,7 +1865,11 @@ class Command:
         self.output.close_pipes()
         if not self.life.seen.childless or not SEES_TREE:
             names = list_processes(name_descendants())
-            self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
+            blind = (
+                "what the command started outside its process group may still run: "
+                "it could not be looked for"
+            )
+            self.shell.notes.append(NOTE_SURVIVED % names if names else blind)
         if self.life.has_stayed:
             self.line.close_if_left()
 
@@ -2012,7 +1894,8 @@ class Command:
         """Appends the completion note of a job."""
         ended = self.describe()
         how, still = describe_end(ended, ":"), list_processes(self.leftovers, "%d %s")
-        note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
+        how += "; still running: " + still if still else ""
+        note = "\n\n[background process %s]\n" % how
         self.output.append_note(note)
         self.output.write_record(self.describe())  # with the place of the note
         succeeded = ended.exit_code == 0
@@ -2631,7 +2514,7 @@ def last_bytes(text: str, most: int) -> str:
 
 def mark_skipped(skipped: int, text: str) -> str:
     """Live output, behind a line on the bytes that were skipped before it, if there are any."""
-    return (NOTE_LIVE_SKIPPED.format(size=format_size(skipped)) if skipped else "") + text
+    return ("\n[live output skipped: %s]\n" % format_size(skipped) if skipped else "") + text
 
 
 def with_newline(text: str) -> str:
@@ -2670,7 +2553,7 @@ def keep_ends(stream: Captured, profile: Profile) -> Fitted:
         if got <= profile.max_output_bytes:
             return Fitted(head, got, False)
     head, tail = first_bytes(head, profile.snip_size), last_bytes(tail, profile.snip_size)
-    return Fitted(head + SNIP + tail, got, True)
+    return Fitted(head + "\n\n[snip]\n\n" + tail, got, True)
 
 
 _UNFINISHED = rb"""(?x)
@@ -2725,9 +2608,9 @@ def keep_head(stream: Captured, profile: Profile) -> Fitted:
     """The first characters or bytes of the stream's text, whichever the row limits, with a mark
     behind them if that is not all."""
     text, _ = two_ends(stream, profile)
-    kept, mark = first_bytes(text, profile.max_output_bytes), HEAD_BYTES_CUT
+    kept, mark = first_bytes(text, profile.max_output_bytes), "\n... (output truncated)"
     if "max_output_chars" in profile.truncation.limits:
-        kept, mark = text[: profile.max_output_chars], HEAD_CHARS_CUT
+        kept, mark = text[: profile.max_output_chars], "\n[truncated]"
     cut = kept != text or not is_complete(stream)
     return Fitted(kept + mark if cut else kept, stream.total_bytes, cut)
 
@@ -2770,15 +2653,19 @@ def status_line(outcome: Outcome) -> str:
     """The first line of an answer; empty after success, so that the output stands alone."""
     stopped = describe_stop(outcome)
     if stopped:
-        return COMMAND_STOPPED.format(how=stopped)
+        return "[command %s]" % stopped
     if outcome.kept:
-        return COMMAND_KEPT.format(limit=format_seconds(outcome.limit_s))
+        return "[command still running after %s, as a job]" % format_seconds(outcome.limit_s)
     if outcome.status not in ("exited", "running"):
-        return SYSTEM_ERROR.format(reason=outcome.reason)
+        return SYSTEM_ERROR % outcome.reason
     if not outcome.exit_code:
         return ""
-    template = COMMAND_KILLED if outcome.exit_code == 137 else COMMAND_FAILED  # SIGKILL
-    return template.format(code=describe_code(outcome))
+    template = "[command failed: exit code %s]"
+    if outcome.exit_code == 137:  # SIGKILL
+        template = (
+            "[command failed: exit code %s; not sent by this tool; possibly out of memory]"
+        )
+    return template % describe_code(outcome)
 
 
 def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
@@ -2793,12 +2680,12 @@ def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
 def job_lines(outcome: Outcome) -> list[str]:
     """What the model needs to find a job again: its number, its file, and how to stop it if
     anything of it runs that a command can stop."""
-    path = make_printable(outcome.path or NOWHERE.format(reason=outcome.problem))
-    started = JOB_STARTED.format(pid=outcome.pid, path=path)
+    path = make_printable(outcome.path or NOWHERE % outcome.problem)
+    started = "<pid>%s</pid>\n<output_file>%s</output_file>" % (outcome.pid, path)
     is_left = outcome.leftovers and not outcome.exit_code
     may_run = outcome.status == "running" or outcome.error == "lost" or is_left
     if may_run and outcome.can_kill:
-        return [started, JOB_REMINDER.format(pid=outcome.pid)]
+        return [started, "<reminder>To stop: kill -9 -%s</reminder>" % outcome.pid]
     return [started]
 
 
@@ -2813,10 +2700,8 @@ def ended_note(path: str, outcome: Outcome) -> str:
         end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
         line = end.strip().rpartition("\n")[2].strip()
         last = "; last line: " + quote(line) if line else last
-    command = quote(outcome.command)
-    return NOTE_ENDED.format(
-        pid=outcome.pid, how=how, command=command, last=last, path=make_printable(path)
-    )
+    told = outcome.pid, how, quote(outcome.command), last, make_printable(path)
+    return "background process %s %s: %s%s; output: %s" % told
 
 
 def note_lines(outcome: Outcome) -> list[str]:
@@ -2836,16 +2721,22 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     has_modes = "mode" in profile.parameters
     has_longer = has_modes and {"slow", "background"} <= profile.timeouts_s.keys()
     if has_longer and outcome.mode == "default" and outcome.status == "timed_out":
-        lines.append(LONGER_MODES)
+        lines.append('[for longer commands use mode="slow", for servers mode="background"]')
     lines += note_lines(outcome)
     if outcome.pid is not None:
         lines += job_lines(outcome)
     cut = [stream for stream in (outcome.stdout, outcome.stderr) if stream.cut]
     for stream in cut:
         most = format_size(profile.max_output_bytes)
-        lines.append(TRUNCATED_MIDDLE.format(got=format_size(stream.got_bytes), most=most))
+        got = format_size(stream.got_bytes)
+        lines.append("[output truncated in middle: got %s, max is %s]" % (got, most))
     text = "".join(map(with_newline, lines)) + text
-    saved = saved_text(outcome, FULL_OUTPUT, FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)
+    saved = saved_text(
+        outcome,
+        "[full output: {path}]",
+        "[full output may be incomplete: {path} ({reason})]",
+        "[full output was not saved: {reason}]",
+    )
     return with_newline(text) + saved + "\n" if cut and saved else text
 
 
@@ -2858,8 +2749,8 @@ def with_notice(name: str, stream: Fitted, where: str) -> str:
     what = "{output_lines} of {total_lines} lines"
     if details["last_line_partial"]:
         what = "{output_bytes} bytes of line {total_lines}"
-    notice = TAIL_NOTICE.format(stream=name, shown=what.format_map(details), where=where)
-    return stream.text + "\n" + notice
+    words = stream.text, name, what.format_map(details), where
+    return "%s\n[%s: Showing last %s.%s]" % words
 
 
 def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
@@ -2876,16 +2767,18 @@ def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
     stdout, stderr, file = outcome.stdout, outcome.stderr, ["", where.lstrip()]
     if outcome.kept:
         return [
-            BACKGROUNDED.format(limit=format_seconds(outcome.limit_s), pid=outcome.pid),
-            *_last_lines("stdout", stdout, PARTIAL_LINES[0]),
-            *_last_lines("stderr", stderr, PARTIAL_LINES[1]),
+            "[Command backgrounded after %s timeout (pid %s). Partial output:"
+            % (format_seconds(outcome.limit_s), outcome.pid),
+            *_last_lines("stdout", stdout, 500),  # seed 001, as the next line
+            *_last_lines("stderr", stderr, 100),
             *file,
-            MANAGE,
+            "Use check_pid or kill_pid to manage.]",
         ]
     if outcome.status == "running":
         count = stdout.details.get("total_lines", 0)
         lines = [
-            STILL_RUNNING.format(pid=outcome.pid, count=count),
+            "[Process %s still running.\n\nNew output since last check (%d lines):"
+            % (outcome.pid, count),
             with_notice("output", stdout, ""),
         ]
     else:
@@ -2904,7 +2797,12 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
     """The answer as sections for stdout, stderr and the exit code; for a job, what became of
     it."""
     stdout, stderr = outcome.stdout, outcome.stderr
-    where = saved_text(outcome, TAIL_FILE, TAIL_FILE_PARTLY, TAIL_FILE_LOST)
+    where = saved_text(
+        outcome,
+        " Full output: {path}",
+        " Full output file may be incomplete: {path} ({reason})",
+        " Full output was not saved: {reason}",
+    )
     sections = "stdout:\n%s\n\nstderr:\n%s" % (
         with_notice("stdout", stdout, where),
         with_notice("stderr", stderr, where),
@@ -2914,7 +2812,7 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
     elif outcome.status not in ("failed", "rejected"):
         lines = [sections, "", "exit code: " + describe_code(outcome)]
     else:
-        lines = [SYSTEM_ERROR.format(reason=outcome.reason)]
+        lines = [SYSTEM_ERROR % outcome.reason]
         if stdout.text or stderr.text:
             lines += ["", sections]
     return "\n".join(lines + note_lines(outcome))
@@ -2981,7 +2879,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353)."""
     text = profile.format.write(outcome, profile)
     if not text.strip():
-        text = with_newline(text) + NO_OUTPUT + "\n"
+        text = with_newline(text) + "[no output]\n"
     failed = outcome.status not in ("exited", "running")
     streams = [
         stream.head + stream.tail if is_complete(stream) else None for stream in outcome.raw
@@ -3169,14 +3067,14 @@ class Profile:
     streams: Streams = Streams.SEPARATE
     saves: bool = False
     nonzero_is_error: bool = False
-    max_output_bytes: int = MAX_OUTPUT_BYTES
-    max_output_lines: int = TAIL_LINES
-    max_output_chars: int = HEAD_CHARS
+    max_output_bytes: int = 128 * KIB
+    max_output_lines: int = 2000  # seed 001: or 50 KiB, whichever is reached first
+    max_output_chars: int = 30_000  # seed 002
     snip_size: int = SNIP_SIZE
-    rolling_bytes: int = ROLLING_BYTES
+    rolling_bytes: int = 100 * KIB  # seed 001
     grace_s: float = GRACE_S
-    drain_idle_s: float = DRAIN_IDLE_S
-    drain_total_s: float = DRAIN_TOTAL_S
+    drain_idle_s: float = 0.5  # `> >(sort)` wrote 86 ms after the exit at worst
+    drain_total_s: float = 2.0
     on_timeout: OnTimeout = OnTimeout.KILL
     file_prefix: str = "output-"
     own_folder: bool = True
@@ -3232,14 +3130,25 @@ def json_object(text: str) -> Schema:
 
 MODES = Profile(
     name="modes",
-    description=DESCRIPTION_MODES,
+    description="""\
+Executes shell commands via bash -c, returning combined stdout/stderr.
+Bash state changes (working dir, variables, aliases) don't persist between calls.
+
+With mode="background", returns immediately with output redirected to a file.
+Use background for servers/demos that need to stay running.
+
+Use mode="slow" for potentially slow commands: builds, downloads,
+installs, tests, or any other substantive operation.
+
+IMPORTANT: Keep commands concise. The command input must be less than 60k tokens.
+For complex scripts, write them to a file first and then execute the file.
+
+<pwd>{cwd}</pwd>""",
     parameters=json_object("""
 {"command": {"type": "string", "description": "Shell command to execute via bash -c"},
  "mode": {"type": "string", "enum": ["default", "slow", "background"],
           "description": "Execution mode: {modes}"}}"""),
-    timeouts_s=FrozenDict(
-        default=DEFAULT_TIMEOUT_S, slow=SLOW_TIMEOUT_S, background=BACKGROUND_TIMEOUT_S
-    ),
+    timeouts_s=FrozenDict(default=30.0, slow=15 * 60.0, background=BACKGROUND_TIMEOUT_S),
     streams=Streams.MERGED,
     cleaning=render,
     truncation=Truncation("ends", keep_ends, limits=("max_output_bytes", "snip_size")),
@@ -3250,7 +3159,10 @@ MODES = Profile(
 
 JOBS = Profile(
     name="jobs",
-    description=DESCRIPTION_JOBS,
+    description="""\
+Execute a bash command. Output truncated to last 2000 lines or 50KB; \
+if truncated, full output saved to temp file. \
+Commands exceeding timeout are auto-backgrounded.""",
     parameters=json_object("""
 {"command": {"type": "string", "description": "The bash command to execute"},
  "timeout": {"type": "integer",
@@ -3270,14 +3182,18 @@ JOBS = Profile(
     saves=True,
     format=Format(format_sections, cut_details, tells_jobs=True),
     nonzero_is_error=True,
-    max_output_bytes=TAIL_BYTES,
+    max_output_bytes=50 * KIB,
     file_prefix="pipe-bash-",
     own_folder=False,
 )
 
 STREAMS = Profile(
     name="streams",
-    description=DESCRIPTION_STREAMS,
+    description="""\
+Execute a bash command. Returns stdout, stderr, and exit code. \
+Use for running tests, installing dependencies, build commands, git operations, \
+and any task requiring shell execution. \
+Prefer structured tools (read, write, edit, glob, grep) for file operations.""",
     parameters=json_object("""
 {"command": {"type": "string", "description": "The bash command to execute"}}"""),
     timeouts_s=FrozenDict(default=COMMAND_TIMEOUT_S),
@@ -3291,12 +3207,12 @@ STREAMS = Profile(
 GUARDED = replace(
     STREAMS,
     name="guarded",
-    description=DESCRIPTION_GUARDED,
+    description="Execute a bash command. Returns its exit code, stdout and stderr.",
     parameters=json_object("""
 {"command": {"type": "string", "description": "The shell command to execute"}}"""),
     truncation=Truncation("head, counted in bytes", keep_head, limits=("max_output_bytes",)),
     format=Format(format_labels, code_details),
-    max_output_bytes=HEAD_BYTES,
+    max_output_bytes=256 * KIB,  # seed 004 leaves the number open
 )
 
 PROFILES: Mapping[str, Profile] = FrozenDict(
@@ -3316,9 +3232,13 @@ def carrying(profile: Profile) -> Profile:
     text = profile.description
     if NOTHING_PERSISTS not in text:
         text += "\n" + NOTHING_PERSISTS
+    persists = (
+        "The working directory and exported variables persist; functions, aliases, options and "
+        "unexported variables don't. {\"restart\": true} resets them."
+    )
     return replace(
         profile,
-        description=text.replace(NOTHING_PERSISTS, CARRIES),
+        description=text.replace(NOTHING_PERSISTS, persists),
         parameters={**profile.parameters, "restart": RESTART},
         required=(),
     )
@@ -3564,12 +3484,13 @@ def judge_command(request: Request, terms: Terms) -> Outcome | None:
     no plain answer: the coroutine of an `async def` is true."""
     for pattern in terms.deny:
         if pattern in request.command:
-            return reject("denied", DENIED.format(pattern=make_printable(pattern)))
+            found = make_printable(pattern)
+            return reject("denied", "Command blocked by safety policy: contains '%s'" % found)
     answer: object = terms.confirm is None or terms.confirm(request.command)
     if answer is True:
         return None
     if answer is False or answer is None:
-        return reject("not_confirmed", NOT_CONFIRMED)
+        return reject("not_confirmed", "Command was not confirmed by the user.")
     if isinstance(answer, Coroutine):
         answer.close()  # else Python warns that it was never awaited
     raise TypeError("confirm must return True or False, got %s" % type(answer).__name__)
@@ -3776,7 +3697,9 @@ def scrub_env(
             env[name] = value
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
-    return env, {name: "" if name in chosen else LOOKS_SECRET for name in sorted(withheld)}
+    return env, {
+        name: "" if name in chosen else ", because it looks secret" for name in sorted(withheld)
+    }
 
 
 def withheld_notes(untold: Withheld, passed: Container[str], outcome: Outcome) -> list[str]:
@@ -3797,7 +3720,8 @@ def withheld_notes(untold: Withheld, passed: Container[str], outcome: Outcome) -
         with suppress(KeyError):  # another thread has told the name meanwhile
             reasons.setdefault(untold.pop(name), []).append(shorten(name))
     return [
-        NOTE_WITHHELD.format(why=why, names=", ".join(names)) for why, names in reasons.items()
+        "not passed to commands%s: %s" % (why, ", ".join(names))
+        for why, names in reasons.items()
     ]
 
 
@@ -3904,7 +3828,10 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     """What a supervisor is asked for."""
     profile, background = terms.profile, request.mode == "background"
     own, has_cwd = encode_env(request.env or {}), request.cwd is not None
-    default = UNBUFFERED if background else {}
+    # Without it a server in Python writes its first line after 8 KiB. Not for other commands: the
+    # lines of four processes that print at once are torn (530 of 1,200), and in a pipe to `head -3`
+    # a program ends with BrokenPipeError (23 runs of 60).
+    default = {b"PYTHONUNBUFFERED": b"1"} if background else {}
     env = start.env  # the same object from call to call: it is sent once
     if own or default:
         env = {**default, **env, **own}
@@ -3971,15 +3898,19 @@ class Carry:
             # A shell has ended without reading its text, or could not begin for its environment.
             if start is starts[1] is not self._first:
                 starts[:] = self._first, starts[0]
-                return [NOTE_DROPPED]
+                return [
+                    "with what the last command had exported no shell starts: the next command "
+                    "starts in the directory and with the variables from before it"
+                ]
             return []
         taken = next_start(answer.carried, self._first.env, most)
         was_kept, self._was_kept = self._was_kept, taken is not None
         if taken is None:
-            return [NOTE_NOT_KEPT] * was_kept
+            note = "this command's working directory and exported variables were not kept"
+            return [note] * was_kept
         starts[:] = start, taken[0]
         names = join_names(taken[1][-NAMES_TOLD:])
-        return [NOTE_LEFT_OUT.format(names=names)] if names else []
+        return ["too large to carry over to the next command: " + names] if names else []
 
 
 def job_record(said: object) -> Outcome | None:
@@ -4040,7 +3971,8 @@ def failed(error: str, reason: str) -> Outcome:
 
 def _lost(outcome: Outcome) -> Outcome:
     """What is known of a job after its supervisor was killed."""
-    return outcome._replace(status="lost", error="lost", reason=JOB_LOST)
+    reason = "the supervisor of the job was killed: its exit status is unknown"
+    return outcome._replace(status="lost", error="lost", reason=reason)
 
 
 def name_jobs(jobs: Iterable[Job]) -> str:
@@ -4482,7 +4414,11 @@ class Exchange:
                 # stop that followed: then the command may have run.
                 if not isinstance(problem, NotRun) or (line and line.stops_sent):
                     self._let_go()
-                    return failed("status_unknown", SUPERVISOR_KILLED)
+                    return failed(
+                        "status_unknown",
+                        "the supervisor of the command was killed: "
+                        "how the command ended is unknown",
+                    )
             if line is not None and not line.supervisor_pid:
                 _engine.give_up()
             self._let_go("new")
@@ -4589,7 +4525,10 @@ class Exchange:
         if not line.supervisor_pid:
             raise NotRun
         self._let_go()
-        note = NOTE_HANGS.format(pid=line.supervisor_pid)
+        note = (
+            "the supervisor of the command (pid %d) does not answer: "
+            "what the command started may still run" % line.supervisor_pid
+        )
         if self._plan.background:
             return failed("spawn_failed", note)
         status: Status = "cancelled" if line.stops_sent else "timed_out"
@@ -4993,7 +4932,11 @@ class JobTable:
         if count < most:
             return None
         jobs = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
-        return reject("too_many_jobs", TOO_MANY_JOBS.format(count=count, most=most, named=jobs))
+        reason = (
+            "too many background jobs (%d of at most %d); "
+            "stop one with kill -9 -PID to make room: %s" % (count, most, jobs)
+        )
+        return reject("too_many_jobs", reason)
 
     def give_back_place(self, exchange: Exchange) -> None:
         """The job has started, or will not."""
@@ -5065,7 +5008,9 @@ class JobTable:
         if known is None:
             running = [job for job in jobs if job.status == "running"]
             named = name_jobs(running[-MAX_JOBS:]) or "none"
-            raise LookupError(NO_SUCH_JOB.format(pid=pid, named=named))
+            raise LookupError(
+                "no background process has the pid %d; running: %s" % (pid, named)
+            )
         return known
 
     def take_end_notes(self, told: Job | None) -> list[str]:
@@ -5089,8 +5034,13 @@ class Session:
         self._carry = Carry(terms.first)
         # What no answer has told yet: withheld names, each with why, and two notes.
         self._untold = withheld
-        self._unlocked = [NOTE_UNLOCKED]
-        self._hints = [NOTE_SILENT]
+        self._unlocked = [
+            "files cannot be locked in the folder of the job: "
+            "another program may not see whether the job lives, and old output files stay"
+        ]
+        self._hints = [
+            "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
+        ]
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
     def answer(
@@ -5105,7 +5055,10 @@ class Session:
             outcome = reject("closed", "this tool is closed")
         elif isinstance(request, Restart):  # REQ-BASH-028.8
             self._carry.restart()
-            told = NO_STREAM._replace(text=RESTARTED)
+            told = NO_STREAM._replace(
+                text="the working directory and the exported variables "
+                "are those of the beginning again"
+            )
             outcome = Outcome("exited", exit_code=0, stdout=told)
         else:
             return self._run(request, cancel, on_live)
@@ -5134,7 +5087,10 @@ class Session:
             notes += self._hints
             self._hints = []
         if outcome.capped:
-            notes.append(NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES)))
+            notes.append(
+                "the file with the full output ends at %s: the rest was read but not saved"
+                % format_size(FILE_CAP_BYTES)
+            )
         return present(outcome._replace(notes=notes), self.terms.profile)
 
     def _inquire(self, inquiry: Inquiry, cancel: Cancel) -> Result:
@@ -5147,7 +5103,7 @@ class Session:
         is_left = inquiry.kill and not job._end(cancel) and job.status != "lost"
         outcome = job._tell(self.terms.profile)
         if is_left:
-            note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
+            note = NOTE_SURVIVED % ("pid %d" % inquiry.pid)
             outcome = outcome._replace(notes=(*outcome.notes, note))
         return replace(self._finish(outcome, cancel, job), is_error=is_left)
 
@@ -5689,7 +5645,7 @@ class CallUnderway:
             self._output_bytes = 0
         text = mark_skipped(skipped, text)
         if not text and now - self.told_s >= HEARTBEAT_S:
-            text = HEARTBEAT.format(seconds="%ds" % (now - self._began_s))
+            text = "[still running after %ds]" % (now - self._began_s)
         if not text or self.call.token is None or self.cancel._withdrawn:
             return None
         self._progress += 1
@@ -5873,7 +5829,11 @@ class Server:
         if call.id in self._calls:
             return error_message(call.id, INVALID_REQUEST, "a call with this id is under way")
         if len(self._calls) >= MAX_CALLS:
-            refusal = reject("too_many_calls", TOO_MANY_CALLS.format(most=MAX_CALLS))
+            refusal = reject(
+                "too_many_calls",
+                "too many calls are under way (%d); wait for the answer of one, or cancel one"
+                % MAX_CALLS,
+            )
             answer = present(refusal, self._tool.profile)
             return call_message(call, answer, self._structured)
         underway = self._calls[call.id] = CallUnderway(call)
@@ -6114,7 +6074,10 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     if options.mode != "background":
         _engine.python = None
     cancel = Cancel()
-    told = INTERRUPTED.format(grace_s=tool.profile.grace_s)
+    told = (
+        "bash_tool.py: the command has %gs to end; Ctrl-C again ends it now\n"
+        % tool.profile.grace_s
+    )
 
     def interrupted(number: int, _: object) -> None:
         """Cancels. From the third signal on the next one has its default action, which ends this
