@@ -93,7 +93,7 @@ it by copying this file.
 # The file reads from top to bottom: a section uses those above it. Within a section a helper may
 # stand below its one caller. "Pure" sections have no I/O of their own.
 #
-#     1 Limits and words   the numbers, and the phrases that answers are made of
+#     1 Limits and words   what several sections use
 #     2 Supervisor         one command, its processes and its files; the fork server
 #     ==== above this line the file runs in those processes too, and imports little ====
 #     3 Types              the closed vocabulary of a call
@@ -162,19 +162,18 @@ __all__ = [
 
 
 # ---- 1 Limits and words ------------------------------------------------------------------------
-# The numbers, and the sentences that answers are made of. Most numbers come from the five design
-# documents behind this tool, the seeds: 000 and 003 describe the profile MODES, 001 JOBS, 002
-# STREAMS, 004 GUARDED; `seed 001` in a comment names one of them. The others are our own choice, by
-# measurement where a comment says so. The texts are contract too, because models, hosts and tests
-# match on them: `{x}` is filled in. A sentence that explains one refusal stands where that refusal
-# is made. A name in `_s` is a duration in seconds, or a moment on the monotonic clock.
+# Numbers and texts that several sections use, and the numbers of the supervisor. All others stand
+# where they are used. Most numbers come from the five design documents behind this tool, the seeds:
+# 000 and 003 describe the profile MODES, 001 JOBS, 002 STREAMS, 004 GUARDED; `seed 001` in a
+# comment names one of them. The others are our own choice, by measurement where a comment says so.
+# The texts are contract too, because models, hosts and tests match on them: SPEC.md lists them. A
+# name in `_s` is a duration in seconds, or a moment on the monotonic clock.
 
 KIB = 1024
 MIB = 1024 * KIB
 
 # fmt: off
 BACKGROUND_TIMEOUT_S = 24 * 60 * 60.0
-LOOK_S = 0.3                # a background command that ends by then is answered as ended
 GRACE_S = 15.0              # the most between a stop's first signal and KILL (REQ-BASH-004)
 LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
 PATIENT_S = 0.5             # for a shell to run its trap on EXIT, before its children get TERM
@@ -184,112 +183,33 @@ UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and thos
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
 REAP_EVERY_S = 0.02         # between two looks at a process group, whose end no signal announces
 HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
-SEARCH_S = 1.0              # how much longer than its time Job.wait may search for a line
-HOST_SLACK_S = 2.0          # by which a supervisor may answer late; then the host gives it up
 LOOK_AROUND_S = 1.0         # the longest sleep of a loop that also has something to look at
-ACCEPT_S = 5.0              # a fork server that does not start by then is replaced, as is a
-                            # supervisor that does not take its request
-REQUESTS_MOST = 8           # supervisors that are asked: an idle one may end just before
-IDLE_MOST = 16              # idle supervisors that the host holds on to; with 4, 16 threads run
-                            # 0.6 times as many commands a second
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
 LIVE_EVERY_S = 0.1          # between two pieces of live output
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
-COMMAND_TIMEOUT_S = 120.0   # seed 001; seeds 002 and 004 name none
-LONGEST_S = 1e9             # what a program may ask for, some 30 years; our own choice
 FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
 FOLDER_CAP_FILES = 1000     # output files of a folder; with 20,000 a list took 2.8 s
 READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
-LARGE_PIPES = 16            # commands of this process, with a pipe of LARGE_PIPE_BYTES
-LARGE_PIPE_BYTES = MIB      # the most that fcntl(2) gives an ordinary user
-MEDIUM_PIPES = 48           # the commands after these, with a pipe of MEDIUM_PIPE_BYTES
-MEDIUM_PIPE_BYTES = 256 * KIB
 LIVE_BYTES = 256 * KIB      # of each stream, live output that the host has not read yet
 LEFTOVERS_NAMED = 5         # processes that a note lists by name
-MAX_JOBS = 32               # background jobs of one tool that live at once
 RECORD_ROOM = 32 * KIB      # reserved for the end of a job, so that a full disk does not lose it
-RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
 CARRIED_BYTES = 64 * MIB    # of a state as bash writes it, which takes at most 4 bytes for one
-VARIABLE_BYTES = 128 * KIB  # of one variable, its name and a NUL included (execve(2))
-EXEC_BYTES = 6 * MIB        # of arguments and variables, or a quarter of the stack (execve(2))
-NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
-MAX_MESSAGE_BYTES = 16 * MIB    # of a client; a command is at most some 300 KB by its description
-MESSAGE_END_BYTES = 4 * KIB     # of each end of a longer message, in which its id is looked for
-MAX_CALLS = 64              # of one client at a time; a call takes a thread and a descriptor
-OUTBOX_MESSAGES = 32        # that wait to be written; while it is full nothing is read
-PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with the line on what was
-                            # skipped; without a limit one message held 207,581 characters
-HEARTBEAT_S = 10.0          # of silence, then a client is told that a call goes on; many wait 60 s
-LAST_CALLS_S = 1.0          # after the end of a server's input, for calls to end by themselves
-GOODBYE_S = 2.5             # ... in which TERM is no second stop: SDKs send it after 2 s
-TOLD_AFTER_S = 1             # after Ctrl-C on the command line, before it says what it waits for
-FLUSH_S = 2.0               # without a read: a client that has closed its end is given up
 # fmt: on
 
 # Python before 3.11 has no name for 16, which is another signal in macOS.
 SIGNAL_NAMES = {16: "SIGSTKFLT", **{int(s): s.name for s in signal.Signals}}
 # Signals that a user or a program sends to end a program; no fault of its own raises them.
 STOPPING = "SIGHUP SIGINT SIGKILL SIGTERM".split()
-# Of the command line where the command has no code; as timeout(1), docker-run(1), bash have them.
-EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 
-SYSTEM_ERROR = "[system error: %s]"
-
-NOTE_SURVIVED = "could not be killed: %s"
 NO_CWD = "the working directory %s cannot be entered (%s)"
 NOWHERE = "nowhere (no file could be written: %s)"
-
 TOO_LARGE = (
     "the shell could not be started: the environment is too large for execve "
     "(the command itself is not limited)"
 )
-
-
-NOTHING_PERSISTS = (
-    "Bash state changes (working dir, variables, aliases) don't persist between calls."
-)
-
-# What stops a prompt, a pager, an editor or a full-screen program, and nothing else: a variable
-# that changes what a program prints or computes fails its tests (TQDM_DISABLE=1 failed 57 of
-# tqdm's own 95). Set over the process's environment, filled in where the caller gave a mapping.
-# Left alone on purpose: GIT_CONFIG_GLOBAL (holds the user's name), GIT_SSH_COMMAND (holds the
-# user's key), PATH, CI.
-# An editor is one word, the name of a program that does not exist: quoted, unquoted or through
-# `eval` it fails at once, and the message of the shell says what to do. sudoedit and visudo start
-# vi in place of an editor that is missing, so theirs is a program that fails.
-# TERM=dumb: no full-screen program, no moving cursor.
-_SETTINGS = """
-TERM=dumb
-PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER=cat GH_PAGER=cat DELTA_PAGER=cat BAT_PAGER=cat
-AWS_PAGER= PSQL_PAGER=cat
-GIT_MERGE_AUTOEDIT=no GIT_TERMINAL_PROMPT=0 GIT_ASKPASS=false
-SSH_ASKPASS=false SSH_ASKPASS_REQUIRE=never SUDO_ASKPASS=/bin/false
-GCM_INTERACTIVE=never GH_PROMPT_DISABLED=1
-DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true NEEDRESTART_SUSPEND=1
-APT_LISTCHANGES_FRONTEND=none PIP_NO_INPUT=1
-EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
-VISUAL=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
-GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
-GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
-SUDO_EDITOR=/bin/false
-"""
-NON_INTERACTIVE = {
-    name: value for name, _, value in (one.partition("=") for one in _SETTINGS.split())
-}
-# What would switch the shell itself, export the text of each command (where a host was started by
-# `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
-# names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
-# all other functions pass, as to `bash -c`: on clusters `module` is made of them.
-DROPPED_NAMES = frozenset(
-    "ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD BASH_EXECUTION_STRING GPG_TTY "
-    "BASH_FUNC_builtin%% BASH_FUNC_command%% BASH_FUNC_unset%%".split()
-)
-# Not carried over to the next command: what is dropped, the text of the command among it, which
-# `set -a` exports; a startup file; and what bash counts itself.
-NOT_CARRIED = frozenset(map(fsencode, (*DROPPED_NAMES, "BASH_ENV", "SHLVL")))
 
 
 # -- Words: how a number, a name from outside and an end are written
@@ -1341,8 +1261,9 @@ def leftover_notes(command: Command) -> list[str]:
         path = NOWHERE % problem if problem else make_printable(output.path)
     more = "; output goes on to %s" % path if path else ""
     if not left:
-        held = "something started by the command still holds its output open"
-        return [held + more] if path else []
+        return ["something started by the command still holds its output open" + more] * bool(
+            path
+        )
     groups = sorted({process.group for process in left})
     targets = " ".join("-%d" % group for group in groups[:20])
     stop = "; to stop: kill -TERM %s" % targets if command.shell.can_kill() else ""
@@ -1865,11 +1786,12 @@ class Command:
         self.output.close_pipes()
         if not self.life.seen.childless or not SEES_TREE:
             names = list_processes(name_descendants())
+            survived = "could not be killed: " + names
             blind = (
                 "what the command started outside its process group may still run: "
                 "it could not be looked for"
             )
-            self.shell.notes.append(NOTE_SURVIVED % names if names else blind)
+            self.shell.notes.append(survived if names else blind)
         if self.life.has_stayed:
             self.line.close_if_left()
 
@@ -1898,8 +1820,7 @@ class Command:
         note = "\n\n[background process %s]\n" % how
         self.output.append_note(note)
         self.output.write_record(self.describe())  # with the place of the note
-        succeeded = ended.exit_code == 0
-        if not self.life.known_as_job and (succeeded or still):
+        if not self.life.known_as_job and (ended.exit_code == 0 or still):
             # Else the first line of the answer says how the command failed.
             self.output.buffers[0].note = note
 
@@ -2638,6 +2559,9 @@ def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
     return outcome._replace(stdout=stdout, stderr=stderr, raw=streams)
 
 
+SYSTEM_ERROR = "[system error: %s]"
+
+
 def describe_code(outcome: Outcome) -> str:
     """The exit code, with the name of a signal that ended the shell or that bash passed on as
     128 + n; else why there is none."""
@@ -2944,6 +2868,17 @@ WAITS = ("grace_s", "drain_idle_s", "drain_total_s")
 LIMITS_ON_OUTPUT = (
     "max_output_bytes max_output_chars max_output_lines rolling_bytes snip_size".split()
 )
+# fmt: off
+COMMAND_TIMEOUT_S = 120.0  # seed 001; seeds 002 and 004 name none
+LONGEST_S = 1e9            # what a program may ask for, some 30 years; our own choice
+# fmt: on
+NOTHING_PERSISTS = (
+    "Bash state changes (working dir, variables, aliases) don't persist between calls."
+)
+CARRIES = (
+    "The working directory and exported variables persist; functions, aliases, options and "
+    "unexported variables don't. {\"restart\": true} resets them."
+)
 
 
 def is_number_in(value: Any, least: float, most: float) -> bool:
@@ -3232,13 +3167,9 @@ def carrying(profile: Profile) -> Profile:
     text = profile.description
     if NOTHING_PERSISTS not in text:
         text += "\n" + NOTHING_PERSISTS
-    persists = (
-        "The working directory and exported variables persist; functions, aliases, options and "
-        "unexported variables don't. {\"restart\": true} resets them."
-    )
     return replace(
         profile,
-        description=text.replace(NOTHING_PERSISTS, persists),
+        description=text.replace(NOTHING_PERSISTS, CARRIES),
         parameters={**profile.parameters, "restart": RESTART},
         required=(),
     )
@@ -3496,6 +3427,44 @@ def judge_command(request: Request, terms: Terms) -> Outcome | None:
     raise TypeError("confirm must return True or False, got %s" % type(answer).__name__)
 
 
+# What stops a prompt, a pager, an editor or a full-screen program, and nothing else: a variable
+# that changes what a program prints or computes fails its tests (TQDM_DISABLE=1 failed 57 of
+# tqdm's own 95). Set over the process's environment, filled in where the caller gave a mapping.
+# Left alone on purpose: GIT_CONFIG_GLOBAL (holds the user's name), GIT_SSH_COMMAND (holds the
+# user's key), PATH, CI.
+# An editor is one word, the name of a program that does not exist: quoted, unquoted or through
+# `eval` it fails at once, and the message of the shell says what to do. sudoedit and visudo start
+# vi in place of an editor that is missing, so theirs is a program that fails.
+# TERM=dumb: no full-screen program, no moving cursor.
+_SETTINGS = """
+TERM=dumb
+PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER=cat GH_PAGER=cat DELTA_PAGER=cat BAT_PAGER=cat
+AWS_PAGER= PSQL_PAGER=cat
+GIT_MERGE_AUTOEDIT=no GIT_TERMINAL_PROMPT=0 GIT_ASKPASS=false
+SSH_ASKPASS=false SSH_ASKPASS_REQUIRE=never SUDO_ASKPASS=/bin/false
+GCM_INTERACTIVE=never GH_PROMPT_DISABLED=1
+DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true NEEDRESTART_SUSPEND=1
+APT_LISTCHANGES_FRONTEND=none PIP_NO_INPUT=1
+EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
+VISUAL=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
+GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
+GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
+SUDO_EDITOR=/bin/false
+"""
+NON_INTERACTIVE = {
+    name: value for name, _, value in (one.partition("=") for one in _SETTINGS.split())
+}
+# What would switch the shell itself, export the text of each command (where a host was started by
+# `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
+# names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
+# all other functions pass, as to `bash -c`: on clusters `module` is made of them.
+DROPPED_NAMES = frozenset(
+    "ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD BASH_EXECUTION_STRING GPG_TTY "
+    "BASH_FUNC_builtin%% BASH_FUNC_command%% BASH_FUNC_unset%%".split()
+)
+# Not carried over to the next command: what is dropped, the text of the command among it, which
+# `set -a` exports; a startup file; and what bash counts itself.
+NOT_CARRIED = frozenset(map(fsencode, (*DROPPED_NAMES, "BASH_ENV", "SHLVL")))
 # What makes a variable secret: the first of these rules that finds its pattern decides, and a
 # variable that none finds passes. A pattern is looked for in the value, in the pair NAME=value, or
 # in the words of the name, as in _AWS_SECRET_KEY_: each word stands between `_`, so that KEY is one
@@ -3702,6 +3671,9 @@ def scrub_env(
     }
 
 
+NAMES_TOLD = 20  # withheld variables that one note names
+
+
 def withheld_notes(untold: Withheld, passed: Container[str], outcome: Outcome) -> list[str]:
     """The notes on withheld variables that this answer has to tell, at most NAMES_TOLD, which are
     taken out of `untold`: proxies and package indexes, what the command names, or the output that
@@ -3775,6 +3747,12 @@ def _unquoted(line: re.Match[bytes]) -> bytes:
     return codecs.escape_decode(re.sub(rb"(?<!\\)((?:\\\\)*)\\E", rb"\1\\033", line[3]))[0]
 
 
+# fmt: off
+VARIABLE_BYTES = 128 * KIB  # of one variable, its name and a NUL included (execve(2))
+EXEC_BYTES = 6 * MIB        # of arguments and variables, or a quarter of the stack (execve(2))
+# fmt: on
+
+
 def next_start(
     carried: bytes, first: Mapping[bytes, bytes], most: int
 ) -> tuple[Start, list[bytes]] | None:
@@ -3822,6 +3800,9 @@ class Terms(NamedTuple):
 def encode_env(env: Env) -> dict[bytes, bytes]:
     """An environment as execve(2) takes it."""
     return {fsencode(name): fsencode(value) for name, value in env.items()}
+
+
+LOOK_S = 0.3  # a background command that ends by then is answered as ended
 
 
 def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) -> Plan:
@@ -3955,6 +3936,14 @@ def check_shell(given: str | Sequence[str]) -> list[bytes]:
     return list(map(fsencode, words))
 
 
+# fmt: off
+LARGE_PIPES = 16               # commands of this process, with a pipe of LARGE_PIPE_BYTES
+LARGE_PIPE_BYTES = MIB         # the most that fcntl(2) gives an ordinary user
+MEDIUM_PIPES = 48              # the commands after these, with a pipe of MEDIUM_PIPE_BYTES
+MEDIUM_PIPE_BYTES = 256 * KIB
+# fmt: on
+
+
 def share_of_pipes(count: int, background: bool) -> int:
     """The size of a command's pipe in bytes, where so many run; 0: as it is. All together, with two
     pipes each, these take less than the 64 MiB that a user has (pipe(7)). Past them another
@@ -3998,6 +3987,17 @@ def find_line(lines: Iterable[bytes], wanted: re.Pattern[str]) -> str | None:
 # end of file: so a child closes its copies (os.register_at_fork). A socket is made and listed under
 # a lock that a fork takes too. Else a fork in another thread could copy a socket that is in no list
 # yet.
+
+# fmt: off
+SEARCH_S = 1.0          # how much longer than its time Job.wait may search for a line
+HOST_SLACK_S = 2.0      # by which a supervisor may answer late; then the host gives it up
+ACCEPT_S = 5.0          # a fork server that does not start by then is replaced, as is a supervisor
+                        # that does not take its request
+REQUESTS_MOST = 8       # supervisors that are asked: an idle one may end just before
+IDLE_MOST = 16          # idle supervisors that the host holds on to; with 4, 16 threads run 0.6
+                        # times as many commands a second
+RECORD_CAP_BYTES = MIB  # a larger file is no record
+# fmt: on
 
 # What the interpreter of a fork server is told. The first process ends at once, so that the host
 # has no child; the second one runs the code of this file that is loaded here, which an edited file,
@@ -4226,12 +4226,14 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self) -> HostEnd:
+    def borrow(self, stops_wanted: Callable[[], int]) -> HostEnd:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
         is full (278 requests), but not under the lock, which a fork takes. Raises OSError,
         NotRun."""
         for _ in _looks(monotonic() + ACCEPT_S):
             with self.lock:
+                if stops_wanted():
+                    break
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid()
                 ids = self.confinement, *user, *os.getgroups()
                 while self._idle:  # after a change of user all of these are closed
@@ -4430,7 +4432,7 @@ class Exchange:
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
             _engine.live.add(self)
-            self._line = _engine.borrow()
+            self._line = _engine.borrow(self._count_stops)
             pipe_bytes = share_of_pipes(len(_engine.live), self._plan.background)
             self._line.ask(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
@@ -4491,8 +4493,9 @@ class Exchange:
     def _let_go(self, state: str = "over", is_idle: bool = False) -> None:
         """No message will come any more. A line on which a stop may have been sent is not used
         again: the supervisor could take the stop for one of the next command."""
+        if self.state != "goes on":  # else its monitor does this, once the job knows its end
+            _engine.live.discard(self)
         line, self._line, self.state = self._line, None, state
-        _engine.live.discard(self)
         if line is not None:
             if is_idle and not self._count_stops() and not line.stops_sent:
                 _engine.give_back(line)
@@ -4564,6 +4567,7 @@ class Exchange:
         except (LineLost, OSError):
             pass
         finally:
+            self.state = "sent"  # no monitor thread has begun
             self._let_go()
             remove_files(self._path)
 
@@ -4840,6 +4844,8 @@ def _await_ends(jobs: Sequence[Job], one_will_do: bool, timeout_s: float | None)
 # A command is one exchange with a supervisor; a profile is consulted for the request, and when the
 # answer is written.
 
+MAX_JOBS = 32  # background jobs of one tool that live at once
+
 
 def check_directory(cwd: AnyPath | None) -> str:
     """The directory of a tool, absolute. One that is given must be there: a typing error is to
@@ -4971,13 +4977,13 @@ class JobTable:
         if exchange._plan.background:  # a check shows the output of kept commands alone
             final = final._replace(raw=())
         job._outcome = final
+        _engine.live.discard(exchange)
         self._recent.append(job)
         if len(self._recent) > MAX_JOBS:
             first = self._recent.popleft()
             first._outcome = first._outcome._replace(raw=())
-        if self._terms.on_job_end is not None:
-            # An exception goes to threading.excepthook, with no other effect.
-            self._terms.on_job_end(job)
+        if on_job_end := self._terms.on_job_end:
+            on_job_end(job)  # an exception goes to threading.excepthook, with no other effect
 
     def drop(self, job: Job | None) -> None:
         """Forgets the job, if there is one, of a command whose answer nobody gets."""
@@ -5016,13 +5022,13 @@ class JobTable:
     def take_end_notes(self, told: Job | None) -> list[str]:
         """Takes the notes on jobs that have ended, so that each is told once. `told`: a job whose
         end the answer tells itself."""
-        notes = []
+        ended = []
         with suppress(IndexError):  # there are no more
             while True:
-                job, note = self._untold.popleft()
-                if job is not told and job in self._known.values():  # else it was dropped
-                    notes.append(note)
-        return notes
+                ended.append(self._untold.popleft())
+        ended.sort(key=lambda one: one[0].created)
+        # The number of a job that was dropped is not known.
+        return [note for job, note in ended if job is not told and job.pid in self._known]
 
 
 class Session:
@@ -5103,8 +5109,8 @@ class Session:
         is_left = inquiry.kill and not job._end(cancel) and job.status != "lost"
         outcome = job._tell(self.terms.profile)
         if is_left:
-            note = NOTE_SURVIVED % ("pid %d" % inquiry.pid)
-            outcome = outcome._replace(notes=(*outcome.notes, note))
+            notes = *outcome.notes, "could not be killed: pid %d" % inquiry.pid
+            outcome = outcome._replace(notes=notes)
         return replace(self._finish(outcome, cancel, job), is_error=is_left)
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
@@ -5253,7 +5259,7 @@ class BashTool(Live):
         return bool(self._session.closing.count)
 
     def __repr__(self) -> str:
-        words = self.cwd, self.profile.name, " closed" if self.closed else ""
+        words = self.cwd, self.profile.name, " closed" * self.closed
         return "<BashTool cwd=%r profile=%r%s>" % words
 
     def __enter__(self) -> "BashTool":
@@ -5405,6 +5411,20 @@ class BashTool(Live):
 # and looks at the clock; each call has a thread, in which BashTool.call waits for the command. The
 # loop waits for all descriptors at once, so that neither a command nor a client that does not read
 # keeps another message waiting.
+
+# fmt: off
+MAX_MESSAGE_BYTES = 16 * MIB  # of a client; a command is at most some 300 KB by its description
+MESSAGE_END_BYTES = 4 * KIB   # of each end of a longer message, in which its id is looked for
+MAX_CALLS = 64                # of one client at a time; a call takes a thread and a descriptor
+OUTBOX_MESSAGES = 32          # that wait to be written; while it is full nothing is read
+PROGRESS_BYTES = 8128         # of live output in a progress message: 8 KiB, with the line on what
+                              # was skipped; without a limit one message held 207,581 characters
+HEARTBEAT_S = 10.0            # of silence, then a client is told that a call goes on; many give up
+                              # after 60 s
+LAST_CALLS_S = 1.0            # after the end of a server's input, for calls to end by themselves
+GOODBYE_S = 2.5               # ... in which TERM is no second stop: SDKs send it after 2 s
+FLUSH_S = 2.0                 # without a read: a client that has closed its end is given up
+# fmt: on
 
 HANDSHAKE_VERSIONS = "2025-11-25 2025-06-18 2025-03-26 2024-11-05".split()
 STATELESS_VERSIONS = ("2026-07-28",)
@@ -5903,6 +5923,10 @@ def serve(tool: BashTool, *, structured: bool = False) -> None:
 # ---- 10 Command line ---------------------------------------------------------------------------
 # The tool as a program, for a person, a script, and a client that starts a server of MCP. For a
 # command the program prints what a model would read, and ends with the exit code of the command.
+
+# Where the command has no code: as timeout(1), docker-run(1), bash have them.
+EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
+TOLD_AFTER_S = 1  # after Ctrl-C on the command line, before it says what it waits for
 
 
 def _write(fd: int, text: str) -> None:

@@ -95,6 +95,8 @@ def offers_example(held, head, body):
     return {level for level, uses in EXAMPLE_NEEDS.items() if re.search(uses, head + "\n" + body, re.MULTILINE)} <= held
 
 
+NOT_KEPT = "this command's working directory and exported variables were not kept"
+SILENT = "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
 LONGER_MODES = '[for longer commands use mode="slow", for servers mode="background"]'
 
 # What examples, tables and grammars say of background commands, and what a tool without them says in its place.
