@@ -3178,9 +3178,9 @@ def carrying(profile: Profile) -> Profile:
 def choose_profile(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profile:
     """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
     row = PROFILES.get(profile) if isinstance(profile, str) else profile
-    wanted = "a Profile or one of " + join_names(PROFILES)
-    require(isinstance(row, Profile), "profile", wanted, profile)
-    assert row is not None
+    if not isinstance(row, Profile):
+        wanted = "a Profile or one of " + join_names(PROFILES)
+        raise ValueError("profile takes %s, got %r" % (wanted, profile))
     require(isinstance(carry, bool), "carry", "True or False", carry)
     if carry:
         row = carrying(row)
@@ -3960,8 +3960,11 @@ def failed(error: str, reason: str) -> Outcome:
 
 def _lost(outcome: Outcome) -> Outcome:
     """What is known of a job after its supervisor was killed."""
-    reason = "the supervisor of the job was killed: its exit status is unknown"
-    return outcome._replace(status="lost", error="lost", reason=reason)
+    return outcome._replace(
+        status="lost",
+        error="lost",
+        reason="the supervisor of the job was killed: its exit status is unknown",
+    )
 
 
 def name_jobs(jobs: Iterable[Job]) -> str:
