@@ -162,8 +162,8 @@ __all__ = [
 
 
 # ---- 1 Limits and words ------------------------------------------------------------------------
-# Numbers and texts that several sections use, and the numbers of the supervisor. All others stand
-# where they are used. Most numbers come from the five design documents behind this tool, the seeds:
+# Numbers and texts that several sections use, and those of the supervisor. All others stand where
+# they are used. Most numbers come from the five design documents behind this tool, the seeds:
 # 000 and 003 describe the profile MODES, 001 JOBS, 002 STREAMS, 004 GUARDED; `seed 001` in a
 # comment names one of them. The others are our own choice, by measurement where a comment says so.
 # The texts are contract too, because models, hosts and tests match on them: SPEC.md lists them. A
@@ -1261,9 +1261,8 @@ def leftover_notes(command: Command) -> list[str]:
         path = NOWHERE % problem if problem else make_printable(output.path)
     more = "; output goes on to %s" % path if path else ""
     if not left:
-        return ["something started by the command still holds its output open" + more] * bool(
-            path
-        )
+        held = "something started by the command still holds its output open"
+        return [held + more] if path else []
     groups = sorted({process.group for process in left})
     targets = " ".join("-%d" % group for group in groups[:20])
     stop = "; to stop: kill -TERM %s" % targets if command.shell.can_kill() else ""
@@ -1786,12 +1785,13 @@ class Command:
         self.output.close_pipes()
         if not self.life.seen.childless or not SEES_TREE:
             names = list_processes(name_descendants())
-            survived = "could not be killed: " + names
-            blind = (
+            note = (
                 "what the command started outside its process group may still run: "
                 "it could not be looked for"
             )
-            self.shell.notes.append(survived if names else blind)
+            if names:
+                note = "could not be killed: " + names
+            self.shell.notes.append(note)
         if self.life.has_stayed:
             self.line.close_if_left()
 
@@ -2559,9 +2559,6 @@ def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
     return outcome._replace(stdout=stdout, stderr=stderr, raw=streams)
 
 
-SYSTEM_ERROR = "[system error: %s]"
-
-
 def describe_code(outcome: Outcome) -> str:
     """The exit code, with the name of a signal that ended the shell or that bash passed on as
     128 + n; else why there is none."""
@@ -2571,6 +2568,9 @@ def describe_code(outcome: Outcome) -> str:
         return "none (%s)" % stopped if stopped else "unknown"
     name = outcome.signal or SIGNAL_NAMES.get(code - 128)
     return "%d (%s)" % (code, name) if name else str(code)
+
+
+SYSTEM_ERROR = "[system error: %s]"
 
 
 def status_line(outcome: Outcome) -> str:
@@ -2624,8 +2624,9 @@ def ended_note(path: str, outcome: Outcome) -> str:
         end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
         line = end.strip().rpartition("\n")[2].strip()
         last = "; last line: " + quote(line) if line else last
-    told = outcome.pid, how, quote(outcome.command), last, make_printable(path)
-    return "background process %s %s: %s%s; output: %s" % told
+    command, path = quote(outcome.command), make_printable(path)
+    words = outcome.pid, how, command, last, path
+    return "background process %s %s: %s%s; output: %s" % words
 
 
 def note_lines(outcome: Outcome) -> list[str]:
@@ -2673,8 +2674,9 @@ def with_notice(name: str, stream: Fitted, where: str) -> str:
     what = "{output_lines} of {total_lines} lines"
     if details["last_line_partial"]:
         what = "{output_bytes} bytes of line {total_lines}"
-    words = stream.text, name, what.format_map(details), where
-    return "%s\n[%s: Showing last %s.%s]" % words
+    shown = what.format_map(details)
+    notice = "[%s: Showing last %s.%s]" % (name, shown, where)
+    return stream.text + "\n" + notice
 
 
 def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
@@ -2693,7 +2695,7 @@ def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
         return [
             "[Command backgrounded after %s timeout (pid %s). Partial output:"
             % (format_seconds(outcome.limit_s), outcome.pid),
-            *_last_lines("stdout", stdout, 500),  # seed 001, as the next line
+            *_last_lines("stdout", stdout, 500),  # these two numbers of lines: seed 001
             *_last_lines("stderr", stderr, 100),
             *file,
             "Use check_pid or kill_pid to manage.]",
@@ -3178,9 +3180,9 @@ def carrying(profile: Profile) -> Profile:
 def choose_profile(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profile:
     """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
     row = PROFILES.get(profile) if isinstance(profile, str) else profile
-    if not isinstance(row, Profile):
-        wanted = "a Profile or one of " + join_names(PROFILES)
-        raise ValueError("profile takes %s, got %r" % (wanted, profile))
+    wanted = "a Profile or one of " + join_names(PROFILES)
+    require(isinstance(row, Profile), "profile", wanted, profile)
+    assert row is not None
     require(isinstance(carry, bool), "carry", "True or False", carry)
     if carry:
         row = carrying(row)
@@ -4221,7 +4223,7 @@ class Engine:
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[HostEnd] = []
         self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self.live: set[Exchange] = set()  # that are not over
+        self.live: set[Exchange] = set()  # that `close` may have to wait for
 
     def _socketpair(self) -> tuple[socket.socket, socket.socket]:
         ours, theirs = map(_above_standard, socket.socketpair())
@@ -4496,14 +4498,20 @@ class Exchange:
     def _let_go(self, state: str = "over", is_idle: bool = False) -> None:
         """No message will come any more. A line on which a stop may have been sent is not used
         again: the supervisor could take the stop for one of the next command."""
-        if self.state != "goes on":  # else its monitor does this, once the job knows its end
-            _engine.live.discard(self)
+        is_monitored = self.state == "goes on"
         line, self._line, self.state = self._line, None, state
+        if not is_monitored:  # else the monitor forgets it, once the job knows its end
+            self.forget()
         if line is not None:
             if is_idle and not self._count_stops() and not line.stops_sent:
                 _engine.give_back(line)
             else:
                 line.socket.close()
+
+    def forget(self) -> None:
+        """From now on `close` does not wait for it, unless something was left."""
+        if self.state != "left":
+            _engine.live.discard(self)
 
     def receive_end(self) -> Outcome | None:
         """The end of a command that goes on; None where its supervisor was killed, or where
@@ -4537,8 +4545,11 @@ class Exchange:
         )
         if self._plan.background:
             return failed("spawn_failed", note)
-        status: Status = "cancelled" if line.stops_sent else "timed_out"
-        return Outcome(status, limit_s=self._waits_s, notes=(note,))
+        return Outcome(
+            "cancelled" if line.stops_sent else "timed_out",
+            limit_s=self._waits_s,
+            notes=(note,),
+        )
 
     def wait_until_over(self) -> None:
         """Waits until the command is over, is given up, or goes on by itself. Returns at once in a
@@ -4570,8 +4581,8 @@ class Exchange:
         except (LineLost, OSError):
             pass
         finally:
-            self.state = "sent"  # no monitor thread has begun
             self._let_go()
+            self.forget()  # there may be no monitor
             remove_files(self._path)
 
 
@@ -4624,7 +4635,7 @@ class Job(Live):
     Raises OSError where no sound record stands beside `output_file`.
     """
 
-    _monitor_pid = 0  # the process in which a thread receives the end
+    _monitor_pid = 0  # the process in which a thread waits for the end, while it does
     _shown_bytes = 0  # of the output, that answers have shown
 
     def __init__(
@@ -4871,8 +4882,8 @@ def check_directory(cwd: AnyPath | None) -> str:
 
 def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
     """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and re.fullmatch(r"[^\0]+", str(path))
-    require(right, what, "a path", path)
+    is_path = isinstance(path, (str, os.PathLike))
+    require(is_path and re.fullmatch(r"[^\0]+", str(path)), what, "a path", path)
     return os.path.abspath(os.path.join(base, path))
 
 
@@ -4880,15 +4891,12 @@ def check_state_folder(given: AnyPath) -> str:
     """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
     folder can ever stand: one that is missing, full or not writable may change."""
     path = absolute_path("state_dir", given)
-    code = 0
     try:
         os.stat(path + "/")
     except OSError as problem:
-        code = problem.errno or 0
-    if (os.path.realpath(path) + "/").startswith(("/proc/", "/sys/")):
-        code = errno.EPERM
-    if code in (errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
-        raise OSError(code, "state_dir takes a folder (%s)" % os.strerror(code), path)
+        if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
+            wanted = "state_dir takes a folder (%s)" % problem.strerror
+            raise OSError(problem.errno, wanted, path) from None
     return path
 
 
@@ -4920,8 +4928,8 @@ class JobTable:
         # By number: those that this tool has started, or was asked about.
         self._known: dict[int, Job] = {}
         self._recent: deque[Job] = deque()  # that have ended, the latest last
-        # Of these, those whose end no answer has told, each with what the next one says of it.
-        self._untold: deque[tuple[Job, str]] = deque()
+        # The jobs whose end no answer has told: when each began, and what the next answer says.
+        self._untold: deque[tuple[float, str, Job]] = deque()
 
     def live(self) -> list[Job]:
         """The jobs that this tool has started and that have not ended."""
@@ -4932,14 +4940,15 @@ class JobTable:
         ]
 
     def take_place(self, exchange: Exchange) -> Outcome | None:
-        """Takes a place for a job that is to start, which the caller gives back; the answer where
-        there is no room. First come, first served."""
+        """Takes a place for a job that is to start; the answer where there is no room. First
+        come, first served."""
         self._starting.append(exchange)
         live = self.live()
         count = len(live) + self._starting.index(exchange)
         most = self._terms.max_jobs
         if count < most:
             return None
+        self.give_back_place(exchange)
         jobs = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
         reason = (
             "too many background jobs (%d of at most %d); "
@@ -4973,20 +4982,25 @@ class JobTable:
     def _monitor(self, job: Job, exchange: Exchange) -> None:
         """What the monitor thread does: receives the end. The latest jobs that have ended keep both
         streams (021.8): up to 200 KiB each."""
-        final = exchange.receive_end()
-        if final is None:
-            final = _lost(job._outcome)._replace(duration_s=job.duration_s)
-        self._untold.append((job, ended_note(job.output_file, final)))
-        if exchange._plan.background:  # a check shows the output of kept commands alone
-            final = final._replace(raw=())
-        job._outcome = final
-        _engine.live.discard(exchange)
+        try:
+            final = exchange.receive_end()
+            if final is None:
+                final = _lost(job._outcome)._replace(duration_s=job.duration_s)
+            # First, so that whoever sees the end finds the note.
+            self._untold.append((job.created, ended_note(job.output_file, final), job))
+            if exchange._plan.background:  # a check shows the output of kept commands alone
+                final = final._replace(raw=())
+            job._outcome = final
+        finally:
+            job._monitor_pid = 0
+            exchange.forget()
         self._recent.append(job)
         if len(self._recent) > MAX_JOBS:
             first = self._recent.popleft()
             first._outcome = first._outcome._replace(raw=())
-        if on_job_end := self._terms.on_job_end:
-            on_job_end(job)  # an exception goes to threading.excepthook, with no other effect
+        on_end = self._terms.on_job_end
+        if on_end is not None:
+            on_end(job)  # an exception goes to threading.excepthook, with no other effect
 
     def drop(self, job: Job | None) -> None:
         """Forgets the job, if there is one, of a command whose answer nobody gets."""
@@ -5018,7 +5032,7 @@ class JobTable:
             running = [job for job in jobs if job.status == "running"]
             named = name_jobs(running[-MAX_JOBS:]) or "none"
             raise LookupError(
-                "no background process has the pid %d; running: %s" % (pid, named)
+                "no background process has the pid %s; running: %s" % (pid, named)
             )
         return known
 
@@ -5029,9 +5043,9 @@ class JobTable:
         with suppress(IndexError):  # there are no more
             while True:
                 ended.append(self._untold.popleft())
-        ended.sort(key=lambda one: one[0].created)
-        # The number of a job that was dropped is not known.
-        return [note for job, note in ended if job is not told and job.pid in self._known]
+        ended.sort()
+        # Nothing is told of a job that was dropped, whose number is not known any more.
+        return [note for _, note, job in ended if job is not told and job.pid in self._known]
 
 
 class Session:
@@ -5109,8 +5123,9 @@ class Session:
             job = self.jobs.get(inquiry.pid)
         except LookupError as problem:
             return self._finish(reject("no_such_job", str(problem)), cancel)
-        is_left = inquiry.kill and not job._end(cancel) and job.status != "lost"
+        is_ended = not inquiry.kill or job._end(cancel)
         outcome = job._tell(self.terms.profile)
+        is_left = not is_ended and outcome.status != "lost"
         if is_left:
             notes = *outcome.notes, "could not be killed: pid %d" % inquiry.pid
             outcome = outcome._replace(notes=notes)
@@ -5225,8 +5240,12 @@ class BashTool(Live):
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
-        right = isinstance(max_jobs, int) and is_number_in(max_jobs, 0, sys.maxsize)
-        require(right, "max_jobs", "a whole number from 0 up", max_jobs)
+        require(
+            isinstance(max_jobs, int) and is_number_in(max_jobs, 0, sys.maxsize),
+            "max_jobs",
+            "a whole number from 0 up",
+            max_jobs,
+        )
         first = Start(fsencode(check_directory(cwd)), encode_env(passed))
         folder = default_folder(row) if state_dir is None else check_state_folder(state_dir)
         _engine.confinement = confinement()

@@ -154,8 +154,8 @@ def written(source, prefix, folder=None):
 
 # What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks". The note that each stop has
 # there would stand in most texts: test_row_21_a_kernel_that_refuses_a_subreaper asks for it.
-TOLD = "append(survived if names else blind)"
-NO_NOTE = ("Command.end_output", TOLD, "extend([survived] * bool(names))")
+TOLD = "append(note)"
+NO_NOTE = ("Command.end_output", TOLD, "extend([note] * bool(names))")
 ABSENT_FEATURES = {
     "proc": [("PROC", 'PROC = "/proc" if', "PROC: str | None = None if"), NO_NOTE],
     "subreaper": [("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"), NO_NOTE],
