@@ -4950,11 +4950,11 @@ class JobTable:
             return None
         self.give_back_place(exchange)
         jobs = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
-        reason = (
+        return reject(
+            "too_many_jobs",
             "too many background jobs (%d of at most %d); "
-            "stop one with kill -9 -PID to make room: %s" % (count, most, jobs)
+            "stop one with kill -9 -PID to make room: %s" % (count, most, jobs),
         )
-        return reject("too_many_jobs", reason)
 
     def give_back_place(self, exchange: Exchange) -> None:
         """The job has started, or will not."""
@@ -5240,12 +5240,8 @@ class BashTool(Live):
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
-        require(
-            isinstance(max_jobs, int) and is_number_in(max_jobs, 0, sys.maxsize),
-            "max_jobs",
-            "a whole number from 0 up",
-            max_jobs,
-        )
+        right = isinstance(max_jobs, int) and is_number_in(max_jobs, 0, sys.maxsize)
+        require(right, "max_jobs", "a whole number from 0 up", max_jobs)
         first = Start(fsencode(check_directory(cwd)), encode_env(passed))
         folder = default_folder(row) if state_dir is None else check_state_folder(state_dir)
         _engine.confinement = confinement()
