@@ -4351,12 +4351,12 @@ class Exchange:
     | sent    | the caller waits; a stop is sent   | new: it was not read, so another        |
     |         |                                    | supervisor is asked                     |
     |         |                                    | goes on: the answer was `running`       |
-    |         |                                    | left: an ephemeral tool left something  |
+    |         |                                    | stays: an ephemeral tool left something |
     |         |                                    | over: it has ended, or hangs            |
-    | goes on | a monitor thread waits; `close`    | left: no thread could be started, or as |
+    | goes on | a monitor thread waits; `close`    | stays: no thread could be started, or   |
     |         | stops what was kept, and shuts the | above                                   |
     |         | line of what is ephemeral          | over: it has ended                      |
-    | left    | nobody waits, but `close` does     | over: it has ended                      |
+    | stays   | nobody waits, but `close` does     | over: it has ended                      |
     | over    | the line was given back, or closed |                                         |
     """
 
@@ -4395,7 +4395,7 @@ class Exchange:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
         closed it."""
         line = self._line
-        if self.state == "left" and line is not None and _has_ended(line.socket):
+        if self.state == "stays" and line is not None and _has_ended(line.socket):
             self._let_go()
 
     def perform(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
@@ -4486,7 +4486,7 @@ class Exchange:
             self.state = "goes on"
             answer = answer._replace(kept=not self._plan.background, limit_s=self._waits_s)
         elif answer.status == "exited" and not is_over and self._plan.ephemeral:
-            self.state = "left"
+            self.state = "stays"
         else:
             self._let_go(is_idle=is_over)
             return answer
@@ -4510,7 +4510,7 @@ class Exchange:
 
     def forget(self) -> None:
         """From now on `close` does not wait for it, unless something was left."""
-        if self.state != "left":
+        if self.state != "stays":
             _engine.live.discard(self)
 
     def receive_end(self) -> Outcome | None:
@@ -4530,7 +4530,7 @@ class Exchange:
             threading.Thread(target=receive, daemon=True).start()
             return True
         except RuntimeError:  # the job goes on all the same
-            self.state = "left"
+            self.state = "stays"
             return False
 
     def _give_up(self, line: HostEnd) -> Outcome:
@@ -4554,7 +4554,7 @@ class Exchange:
     def wait_until_over(self) -> None:
         """Waits until the command is over, is given up, or goes on by itself. Returns at once in a
         signal handler that has interrupted the thread which waits for the command."""
-        if self.state == "left":
+        if self.state == "stays":
             self.receive_end()
         for _ in _looks(self._gives_up_s + HOST_SLACK_S):
             is_here = self._caller == threading.get_ident()

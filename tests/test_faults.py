@@ -109,7 +109,7 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
     assert time.monotonic() - begun < bash_tool.UNKILLABLE_S and not list(Path("s").iterdir())
 
 
-@fault("a_kept_job_without_a_thread", saboteur=("Exchange.wait_until_over", "self.state == \"left\"", "False"))
+@fault("a_kept_job_without_a_thread", saboteur=("Exchange.wait_until_over", "self.state == \"stays\"", "False"))
 def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_left):
     """Where no thread can be started a kept job goes on; close() ends it and waits for no thread."""
 
