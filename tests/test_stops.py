@@ -239,11 +239,13 @@ NEEDS = {
 
 
 def is_ready(command):
-    """Whether it has made its file, and its filters run: until then they are forks of bash."""
+    """Whether it has made its file, and its filters run: until then they are forks of bash. The kernel gives a program its
+    name before its arguments."""
     filters = {
         name for name in ("base64", "od", "sort", "tail", "tee", "wc") if re.search(r"\| (\./)?%s\b" % name, command)
     }
-    running = {of_proc(pid, "comm").strip().decode() for pid in dwellers(os.getcwd())}
+    names = {pid: of_proc(pid, "comm").strip().decode() for pid in dwellers(os.getcwd())}
+    running = {name for pid, name in names.items() if of_proc(pid, "cmdline")}
     return os.path.exists("ready") and filters <= running
 
 
