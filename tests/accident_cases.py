@@ -179,7 +179,7 @@ FULL = {
 }
 
 ELSEWHERE = {
-    "tmux": ("tmux -L t{n} -f /dev/null new-session -d 'exec sleep {n}' && tmux -L t{n} ls", ": 1 windows"),
+    "tmux": ("SHELL=/bin/sh tmux -L t{n} -f /dev/null new -d 'exec sleep {n}' && tmux -L t{n} ls", ": 1 windows"),
     "screen": ("screen -dmS s{n} sleep {n} && screen -ls", "s{n}"),
     "expect": ("expect -c 'spawn sleep {n}; expect eof'", "spawn sleep {n}"),
     "script": ("script -qc 'tty; exec sleep {n}' /dev/null", "/dev/pts/"),
