@@ -4986,7 +4986,7 @@ class JobTable:
             final = exchange.receive_end()
             if final is None:
                 final = _lost(job._outcome)._replace(duration_s=job.duration_s)
-            # First, so that whoever sees the end finds the note.
+            # The note comes first: an answer that tells the end takes the note away.
             self._untold.append((job.created, ended_note(job.output_file, final), job))
             if exchange._plan.background:  # a check shows the output of kept commands alone
                 final = final._replace(raw=())

@@ -5664,10 +5664,8 @@ def test_req_bash_028_8_restart(row):
         slow = pool.submit(tool.run, waits)
         assert eventually(lambda: os.path.exists("begun"))
         result = tool.call({"restart": True})
-        assert "the working directory and the exported variables are those of the beginning again" in result.text and (
-            result.is_error,
-            result.exit_code,
-        ) == (False, 0)
+        assert "the working directory and the exported variables are those of the beginning again" in result.text
+        assert (result.is_error, result.exit_code) == (False, 0)
         Path("go").write_text("")
         assert slow.result().status == "exited"
         assert tool.run("echo $PWD ${T_A_-unset} $HOME; sleep 0").stdout.strip() == "/ unset " + os.environ["HOME"]
