@@ -1334,7 +1334,7 @@ class Process(NamedTuple):
     program: str = ""  # the name of its file, without a version; of a filter its own
     line: bytes = b""  # its arguments, with a NUL behind each
     caught: int = 0  # signals that it handles and does not block
-    ignored: int = 0
+    ignored: int = 0  # signals that it ignores, or blocks without a handler
     reads: str = ""  # its standard input: "file", "pipe", "live pipe" (of a filter); else empty
 
 
@@ -1363,7 +1363,8 @@ def look_at(pid: int) -> Process:
             poller.register(fd, 0)
             reads = "pipe" if poller.poll(0) else "live pipe"  # POLLHUP is told unasked
             os.close(fd)
-    return Process(parent, name, line, caught & ~blocked, ignored, reads)
+    # A bash that has -i lets go of SIG_IGN for TERM while it forks, and blocks TERM instead.
+    return Process(parent, name, line, caught & ~blocked, ignored | blocked & ~caught, reads)
 
 
 def fits(patterns: Mapping[str, bytes], process: Process) -> bool:

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -278,6 +279,17 @@ def test_a_filter_that_is_being_executed_is_none_yet(monkeypatch):
         real = bash_tool._of_process
         monkeypatch.setattr(bash_tool, "_of_process", lambda pid, name: b"" if name == "cmdline" else real(pid, name))
         assert bash_tool.look_at(sort.pid).reads == "pipe"
+
+
+@fault("an_interactive_shell_that_forks", saboteur=("look_at", " | blocked & ~caught", ""))
+def test_an_interactive_shell_that_forks_is_ended():
+    """While it forks, TERM is blocked in place of ignored, and is ignored again before it is unblocked."""
+    program = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15]); print(flush=True); signal.pause()"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as blocks:
+        blocks.stdout.readline()
+        seen = bash_tool.look_at(blocks.pid)
+        blocks.kill()
+    assert bash_tool.ending_signal(seen._replace(program="bash", line=b"bash\0-ic\0:\0")) == signal.SIGKILL
 
 
 # Swallows INT, and TERM too.
