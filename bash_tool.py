@@ -1377,10 +1377,11 @@ def fits(patterns: Mapping[str, bytes], process: Process) -> bool:
 
 def ends_at_interrupt(process: Process) -> bool:
     """True for a process that may get INT in place of TERM."""
-    # Python handles INT by itself; a program in it that handles TERM wants TERM.
     is_python = process.program in PYTHONS
-    wants_term = is_python and not fits(SERVERS, process)
-    unfit = process.ignored | process.caught if wants_term else process.ignored
+    unfit = process.ignored
+    # Python handles INT by itself; a program in it that handles TERM wants TERM.
+    if is_python and not fits(SERVERS, process):
+        unfit |= process.caught
     if not process.caught & _INT or unfit & _TERM or process.program in SHELLS:
         return False
     if (process.reads or not is_python) and fits(GOES_ON, process):

@@ -525,7 +525,7 @@ STOPS = {
 }
 WRONG_STEPS = [
     ("ends_at_interrupt", "or process.program in SHELLS", ""),
-    ("ends_at_interrupt", "process.ignored | process.caught if wants_term else process.ignored", "process.ignored"),
+    ("ends_at_interrupt", "unfit |= process.caught", "pass"),
     ("ends_at_interrupt", "is_python and not fits(SERVERS, process)", "is_python"),
     *(("ends_at_interrupt", "or unfit & _TERM", ""), ("ends_at_interrupt", "not process.caught & _INT or", "")),
     ("ends_at_interrupt", "or not process.reads", "or process.reads != 'file'"),
