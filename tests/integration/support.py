@@ -2,23 +2,18 @@
 
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.processes import alive, of_proc
+from tests.processes import alive, of_proc, processes
 from tests.support import MODES, TOOL
 
 
 def sleepers(seconds):
     """The live processes that sleep for this long, whatever their number in a namespace."""
-    return [
-        pid
-        for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-        if alive(pid) and ("sleep\0%s\0" % seconds).encode() in of_proc(pid, "cmdline")
-    ]
+    return [pid for pid in processes() if alive(pid) and b"sleep\0%s\0" % seconds.encode() in of_proc(pid, "cmdline")]
 
 
 SHORT = {"default": 1, "grace_s": 0.3}

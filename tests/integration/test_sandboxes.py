@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.support import sleepers
-from tests.processes import alive, eventually
+from tests.processes import alive, eventually, of_proc, processes
 from tests.support import BashTool, PROFILES, bash_tool, cancelled_after, tiny, unique
 
 
@@ -92,13 +92,6 @@ def test_interop_bubblewrap_jobs_and_bombs():
     with BashTool("/", shell=bounded, profile=tiny(default=3.0, grace=0.5)) as tool:
         result = tool.run("id -u; :(){ :|:& };: ; sleep %s" % seconds)
         assert result.status == "timed_out" and "65533" in result.stdout and not result.notes
-        assert eventually(
-            lambda: (
-                not [
-                    pid
-                    for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-                    if alive(pid) and os.stat("/proc/%d" % pid).st_uid == 65533
-                ]
-            )
-        )
+        its_own = re.compile(rb"(?m)^Uid:\t65533\t")
+        assert eventually(lambda: not any(its_own.search(of_proc(pid, "status")) for pid in processes() if alive(pid)))
         assert tool.run("echo fine").text == "fine\n"
