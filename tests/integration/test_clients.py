@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.support import SHORT, SHORT_MODES, environment, say, sleepers
-from tests.processes import alive, eventually, number_in, of_proc
+from tests.processes import alive, eventually, number_in, of_proc, processes
 from tests.support import BashTool, Client, TOOL, bash_tool, recipes
 
 
@@ -302,11 +302,8 @@ def test_interop_ssh(far_side):
 
 def with_words(*words):
     """The processes with all of these in their command line."""
-    return [
-        pid
-        for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-        if alive(pid) and pid != os.getpid() and all(word.encode() in of_proc(pid, "cmdline") for word in words)
-    ]
+    found = [pid for pid in processes() if alive(pid)]
+    return [pid for pid in found if all(word.encode() in of_proc(pid, "cmdline") for word in words)]
 
 
 LEAVES = """
