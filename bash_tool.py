@@ -1363,7 +1363,7 @@ def look_at(pid: int) -> Process:
             poller.register(fd, 0)
             reads = "pipe" if poller.poll(0) else "live pipe"  # POLLHUP is told unasked
             os.close(fd)
-    # A bash that has -i lets go of SIG_IGN for TERM while it forks, and blocks TERM instead.
+    # While bash -i forks, it blocks TERM in place of ignoring it (make_child in its jobs.c).
     return Process(parent, name, line, caught & ~blocked, ignored | blocked & ~caught, reads)
 
 

@@ -284,11 +284,11 @@ def test_a_filter_that_is_being_executed_is_none_yet(monkeypatch):
 @fault("an_interactive_shell_that_forks", saboteur=("look_at", " | blocked & ~caught", ""))
 def test_an_interactive_shell_that_forks_is_ended():
     """While it forks, TERM is blocked in place of ignored, and is ignored again before it is unblocked."""
-    program = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15]); print(flush=True); signal.pause()"
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as blocks:
+    program = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15]); print(flush=True); input()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "-c", program], **pipes) as blocks:
         blocks.stdout.readline()
         seen = bash_tool.look_at(blocks.pid)
-        blocks.kill()
     assert bash_tool.ending_signal(seen._replace(program="bash", line=b"bash\0-ic\0:\0")) == signal.SIGKILL
 
 
