@@ -759,8 +759,8 @@ RECORD_FIELDS: dict[Any, str] = {
 
 class Channel:
     """One end of the socket between the host and a supervisor. A message is a length and a
-    marshalled value: both ends run the same interpreter. Only HostEnd.ask blocks in the
-    socket."""
+    marshalled value: both ends run the same interpreter. Only HostEnd.send_request
+    blocks in the socket."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)  # the end may have been passed in either state
@@ -1323,6 +1323,7 @@ INTERACTIVE = {shell: rb"\0-[A-Za-z]*i" for shell in SHELLS}
 WRAPPERS = frozenset("timeout strace script uv su runuser sudo tini dumb".split())  # dumb-init
 
 # In place of a signal:
+_WAITS = 0  # its parent may end, or end it
 _SPARED = -1  # a filter gets the end of its input, a wrapper that of its command
 _CLEANUP = -2  # what a trap or another handler of its signal has started may finish its work
 
@@ -1407,9 +1408,9 @@ class Steps:
 
     def __init__(self, grace_s: float, now: float) -> None:
         self._grace_s, self.begun_s = grace_s, now
-        self.sent: dict[int, int] = {}  # by process; 0: its parent may end, or end it
+        self.sent: dict[int, int] = {}  # by process
         self._processes: dict[int, Process] = {}
-        self.asked_by = {0}
+        self.asked_by = {_WAITS}  # nothing was asked to end yet
 
     def choose(
         self, living: Iterable[int], looked: Mapping[int, Process], now: float
@@ -1441,7 +1442,7 @@ class Steps:
                 # What else appears during the steps was started by something that goes on.
                 may = not is_new and passed_s < self._grace_s / 3
                 number = self._choose_one(process, passed_s) if may else ending_signal(process)
-                if number not in (0, last):
+                if number not in (_WAITS, last):
                     chosen[pid] = number
                 self.sent[pid] = number
         self.asked_by = {self.sent[pid] for pid in living}
@@ -1450,7 +1451,7 @@ class Steps:
         return chosen
 
     def _choose_one(self, process: Process, passed_s: float) -> int:
-        """A signal, or 0: it waits."""
+        """A signal, or _WAITS."""
         ends = ends_at_interrupt(process)
         pid = process.parent
         while (parent := self._processes.get(pid)) and parent.program in WRAPPERS:
@@ -1464,7 +1465,7 @@ class Steps:
             # one that held a lock. One of ProcessPoolExecutor takes its next task after an INT. The
             # fork server of multiprocessing, and some workers, ignore INT.
             if not above or passed_s < min(FILTERS_S, most_s):
-                return 0
+                return _WAITS
             return signal.SIGINT if is_spawned and is_patient else signal.SIGTERM
         if not ends:
             return ending_signal(process)
@@ -1475,7 +1476,7 @@ class Steps:
         ):
             return signal.SIGINT  # the parent has ended, or ends at once
         # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
-        return 0 if is_patient and "pipe" not in process.reads else signal.SIGTERM
+        return _WAITS if is_patient and "pipe" not in process.reads else signal.SIGTERM
 
 
 # -- The life of a command: rules without I/O
@@ -1643,7 +1644,7 @@ class Life:
     # What the rules have in common
 
     def _move(self, phase: str, action: str = "") -> str:
-        """The one place that changes the phase."""
+        """The one place that changes the phase: before its action is done."""
         self.phase = phase
         return action
 
@@ -1750,13 +1751,15 @@ class Command:
         self.output.write_record(self.describe())
         self.send_answer()
 
-    def ask(self, now: float | None = None) -> dict[int, int]:
-        """A pass of the first steps of a stop. Returns the live processes, with their groups. Where
-        `now` is infinite, all get TERM but filters, wrappers and what a trap has started."""
+    def ask(self, is_last: bool = False) -> dict[int, int]:
+        """A pass of the first steps of a stop. Returns the live processes, with their groups. In
+        the last pass all get TERM but filters, wrappers and what a trap has started."""
         living = descendants()
         steps = self.life.steps
-        looked = {pid: look_at(pid) for pid in living if steps.sent.get(pid, 0) <= 0}
-        for pid, number in steps.choose(living, looked, now or monotonic()).items():
+        looked = {pid: look_at(pid) for pid in living if steps.sent.get(pid, _WAITS) <= _WAITS}
+        for pid, number in steps.choose(
+            living, looked, inf if is_last else monotonic()
+        ).items():
             _signal(pid, number, signal.SIGCONT)
         return living
 
@@ -1765,7 +1768,7 @@ class Command:
         process must find the TERM waiting when it wakes."""
         sent = self.life.steps.sent
         # What a trap has just started is told from what goes on.
-        living = self.ask(inf) if sent else descendants()
+        living = self.ask(is_last=True) if sent else descendants()
         left = {
             pid: ending_signal(look_at(pid))
             for pid in living
@@ -1800,7 +1803,7 @@ class Command:
     def report(self) -> None:
         """Tells the host how the command ended, and writes it down if the command is a job."""
         life = self.life
-        if life.phase == "stay":
+        if life.has_stayed:
             self.leftovers = name_descendants()
             if not life.status and not life.is_job:
                 self.shell.notes += leftover_notes(self)
@@ -2109,11 +2112,11 @@ class FrozenDict(dict[str, Any]):
         return FrozenDict, (dict(self),)
 
 
-class Live:
+class NotCopied:
     """What stands for something that lives in this process: a copy is the object itself, so that a
     framework may copy what holds one; and it cannot be pickled."""
 
-    def __deepcopy__(self, memo: object = None) -> Live:
+    def __deepcopy__(self, memo: object = None) -> NotCopied:
         return self
 
     __copy__ = __deepcopy__
@@ -4157,7 +4160,7 @@ class HostEnd(Channel):
         poller.register(fd, select.POLLIN)
         return bool(poller.poll(1000 * wait_s))
 
-    def ask(self, plan: Plan, fds: Sequence[int]) -> None:
+    def send_request(self, plan: Plan, fds: Sequence[int]) -> None:
         """Sends the whole request. Raises OSError where it was not read in time."""
         is_known = self.sent_env is plan.env
         self.sent_env = plan.env
@@ -4225,7 +4228,7 @@ class Engine:
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[HostEnd] = []
         self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self.live: set[Exchange] = set()  # that `close` may have to wait for
+        self.exchanges: set[Exchange] = set()  # that `close` may have to wait for
 
     def _socketpair(self) -> tuple[socket.socket, socket.socket]:
         ours, theirs = map(_above_standard, socket.socketpair())
@@ -4314,7 +4317,7 @@ os.register_at_fork(
 # Exchange sends the request and waits for the answer; Cancel, of any thread, asks it to stop.
 
 
-class Cancel(Live):
+class Cancel(NotCopied):
     """A request to stop. One token may be given to many calls.
 
     `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once asks
@@ -4332,7 +4335,7 @@ class Cancel(Live):
     @property
     def _exchanges(self) -> list[Exchange]:
         """The commands that it ends; none of the parent in a forked child."""
-        return [exchange for exchange in list(_engine.live) if self in exchange._tokens]
+        return [exchange for exchange in list(_engine.exchanges) if self in exchange._tokens]
 
     def cancel(self) -> None:
         """Asks every call that was given this token to stop."""
@@ -4438,10 +4441,10 @@ class Exchange:
         supervisor; SpawnError."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            _engine.live.add(self)
+            _engine.exchanges.add(self)
             self._line = _engine.borrow(self._count_stops)
-            pipe_bytes = share_of_pipes(len(_engine.live), self._plan.background)
-            self._line.ask(self._plan._replace(pipe_bytes=pipe_bytes), fds)
+            pipe_bytes = share_of_pipes(len(_engine.exchanges), self._plan.background)
+            self._line.send_request(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem, True))
         finally:
@@ -4513,7 +4516,7 @@ class Exchange:
     def forget(self) -> None:
         """From now on `close` does not wait for it, unless something was left."""
         if self.state != "stays":
-            _engine.live.discard(self)
+            _engine.exchanges.discard(self)
 
     def receive_end(self) -> Outcome | None:
         """The end of a command that goes on; None where its supervisor was killed, or where
@@ -4621,7 +4624,7 @@ _NOTE = rb"\n\n\[background process .*\n"
 _NOTE_AT_END = _NOTE + rb"?\Z"
 
 
-class Job(Live):
+class Job(NotCopied):
     """A command that goes on by itself: started in the background, or kept after its timeout.
 
     `BashTool.job(pid)` and `BashTool.jobs()` give jobs; `Job(output_file)` is the job of that file.
@@ -4913,8 +4916,8 @@ def default_folder(profile: Profile) -> str:
     path = os.path.join(base, "bash-tool-of-%d" % os.geteuid())
     with suppress(FileNotFoundError):
         info = os.lstat(path)
-        is_private = not info.st_mode & 0o077  # a link's has all of these bits
-        if not (is_private and info.st_uid == os.geteuid() and usable(path)):
+        # The mode of a link has all of these bits.
+        if info.st_mode & 0o077 or info.st_uid != os.geteuid() or not usable(path):
             return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
     return path
 
@@ -5173,7 +5176,7 @@ class Session:
             self.jobs.give_back_place(exchange)
 
 
-class BashTool(Live):
+class BashTool(NotCopied):
     """A shell for a model. Thread-safe; a context manager that closes.
 
     cwd         the directory of every command (default: the current one, now)

@@ -3567,8 +3567,8 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
     "019.2",
     saboteur=(
         "Exchange._request",
-        "_engine.live.add(self)",
-        "[n._line and n._line.send_stops(9) for n in list(_engine.live)]\n_engine.live.add(self)",
+        "_engine.exchanges.add(self)",
+        "[n._line and n._line.send_stops(9) for n in list(_engine.exchanges)]\n_engine.exchanges.add(self)",
     ),
 )
 @fewest(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
@@ -5215,7 +5215,7 @@ def test_req_bash_026_13_profiles_are_copied(profile, given_limits, more):
     assert BashTool(profile=copies[3]).run("seq 2; exit 3").text == BashTool(profile=row).run("seq 2; exit 3").text
 
 
-@clause("026.14", saboteur=("Live.__deepcopy__", "return self", "return object.__new__(type(self))"))
+@clause("026.14", saboteur=("NotCopied.__deepcopy__", "return self", "return object.__new__(type(self))"))
 def test_req_bash_026_14_what_lives_is_itself():
     with BashTool() as tool:
         job = tool.job(background(tool, lasting("sleep 600")).pid)

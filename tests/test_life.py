@@ -540,7 +540,7 @@ WRONG_STEPS = [
     *(("Steps.choose", 'reads == "live pipe"', 'reads == "pipe"'), ("Steps.choose", "if pid in parents else", "or")),
     *(("Steps.choose", "not is_new and", ""), ("Steps.choose", "if is_first and spares", "if spares")),
     ("Steps.choose", "and passed_s < self._grace_s / 3", ""),
-    ("Steps.choose", "not in (0, last)", "not in (0,)"),
+    ("Steps.choose", "not in (_WAITS, last)", "not in (_WAITS,)"),
     ("Steps.choose", "and self.asked_by == {signal.SIGTERM}", "and False"),
     ("ends_at_interrupt", "(process.reads or not is_python) and", ""),
     ("Steps.choose", "process.program in WRAPPERS", "False"),
@@ -561,7 +561,11 @@ WRONG_STEPS = [
     ("Steps._choose_one", "is_spawned and is_patient", "is_patient"),
     ("Steps._choose_one", "is_spawned and is_patient", "is_spawned"),
     ("Steps._choose_one", "and not (parent.caught | parent.ignored) & _TERM", ""),
-    ("Steps._choose_one", 'return 0 if is_patient and "pipe" not in process.reads else signal.SIGTERM', "return 0"),
+    (
+        "Steps._choose_one",
+        'return _WAITS if is_patient and "pipe" not in process.reads else signal.SIGTERM',
+        "return _WAITS",
+    ),
     ("Steps._choose_one", "and \"pipe\" not in process.reads", ""),
 ]
 

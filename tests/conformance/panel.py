@@ -175,7 +175,7 @@ SERVERS = [
     ("008.2", "_without_remains", 're.sub(_WIDE, "\\\\g<0>\\0", line[0])', "line[0]"),
     ("008.5", "_draw", ".write(run)", ".write(run), sum(map(ord, 9 * line.getvalue()))"),
     ("009.2", "_create", "os.fchmod(fd, 0o600)", "pass"),  # 0600 less the umask
-    ("009.2", "default_folder", "is_private and info.st_uid == os.geteuid() and usable", "usable"),
+    ("009.2", "default_folder", "info.st_mode & 0o077 or info.st_uid != os.geteuid() or not usable", "not usable"),
     ("009.2", "make_folder", "not info.st_mode & 0o022", "True"),
     ("009.2", "make_folder", "is_safe or info.st_uid not in (os.geteuid(), 0)", "is_safe"),
     ("009.4", "format_brackets", "may be incomplete: {path} ({reason})", ": {path}"),
