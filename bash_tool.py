@@ -3486,15 +3486,16 @@ SECRET_RULES = (
         r"""(?xa)
         ://[^\s/?#@:\[]*:  # a URL with a password;
         (?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@  # host:80/a@b has none
-        |https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@  # a token as the user
-        |-----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY
-        |(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)=  # $NAME is none
+        |(?<!ssh)://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@  # a token as the user
+        |-----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY  # and in base64
+        |LS0tLS1CRUdJTi[\w+/]{0,40}(?:UFJJVkFUR|BSSVZBVE|QUklWQVRF)
+        |(?i:\b(?:(?:Account|(?:Shared)?Access)Key|Secret|Password|Pwd)=  # $NAME is none
         (?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})
         |(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)=  # of a JVM
         (?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)
         |(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})
         |(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|(?:X-)?Api-Key)\s?[:=]\s?[^\s$]{4})
-        |(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})
+        |(?i:[?&](?:(?:access_?|auth_?)?token|api_?key|client_secret)=[^\s&$]{8})
         |(?i:"[\w.-]*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})  # in JSON
         |(?i:\b_(?:authToken|auth|password)=[^\s$]{8})  # of npm
         |^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\(  # of Go
@@ -3506,6 +3507,7 @@ SECRET_RULES = (
         |gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}
         |hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}
         |xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}
+        |/hooks/[a-z0-9]{26}|/webhook/send\?key=|/bot/v2/hook/  # Mattermost, WeCom, Feishu
         |SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}
         |dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}
         |ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}
@@ -3527,20 +3529,23 @@ SECRET_RULES = (
         [^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?
         |true|false|yes|no|on|off|enabled|disabled|none|null|auto|always|never|optional|required
         |basic|bearer|digest|negotiate|ntlm|oauth2|oidc|saml|kerberos|gssapi|ldap|pam|jwt
-        |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256)\Z
+        |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519
+        |(?:hs|rs|es|ps)(?:256|384|512))\Z
         |\A(?:PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS|GIT_CONFIG_KEY_[0-9]+
         |BASH_FUNC_[^=]+(?:%%|\(\)))=
         """,
         False,
     ),
-    # A last word that says where a secret is, who made it or for how long, not what it is.
+    # A last word that says where a secret is, who made it, how or for how long, not what it is.
     (
         "words",
         r"""(?x)
-        _(?:FILE|PATH|DIR|DIRECTORY|SOCK|SOCKET|NAME|URL|URI|ENDPOINT|HOST|HOSTNAME|DOMAIN|SERVER
-        |PORT|ADDR|ADDRESS|REALM|NAMESPACE|REGION|ARN|PREFIX|ISSUER|AUDIENCE|PROVIDER|OWNER|USER
-        |USERNAME|ALIAS|EXPIRES|EXPIRES_IN|EXPIRES_AT|EXPIRY|EXPIRATION|TTL|LIFETIME|DURATION
-        |MAX_AGE|TIMEOUT)_\Z|\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z
+        _(?:FILE|PATH|PATHS|DIR|DIRECTORY|SOCK|SOCKET|NAME|URL|URI|ENDPOINT|HOST|HOSTNAME|DOMAIN
+        |DOMAINS|SERVER|PORT|ADDR|ADDRESS|REALM|NAMESPACE|REGION|ARN|PREFIX|ISSUER|AUDIENCE
+        |PROVIDER|PROVIDERS|MANAGER|BACKEND|BACKENDS|OWNER|USER|USERNAME|ALIAS|GROUP|ROLE|SCOPE
+        |SCOPES|CLIENT_ID|TYPE|METHOD|MODE|FORMAT|ALG|ALGORITHM|SAMESITE|VERSION|EXPIRE|EXPIRES
+        |EXPIRES_IN|EXPIRES_AT|EXPIRY|EXPIRATION|TTL|LIFETIME|DURATION|MAX_AGE|TIMEOUT)_\Z
+        |\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z
         """,
         False,
     ),
@@ -3570,7 +3575,8 @@ SECRET_RULES = (
         "words",
         r"""(?xs)
         _(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_
-        |\A(?!.*_PUB(?:LIC)?_).*_KEYS?_
+        |_OTLP_(?:[A-Z]+_)?HEADERS_|_(?:BW|OP|FASTLANE)_SESSION_|_SALT_\Z
+        |\A(?!.*_(?:PUB|PUBLIC|PUBLISHABLE|SITE_KEY)_).*_KEYS?_
         """,
         True,
     ),
@@ -3590,10 +3596,14 @@ _UNAUTHENTICATED = r"""(?xai)
     |Permission\ denied\ \(publickey|\bAccess\ denied\ for\ user|\bUnauthorized
     |\b40[13]\b[^\n]{0,40}\bForbidden|(?-i:(?<!file\.)\bAccessDenied|\bNOAUTH\b)
     |\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth[a-z]*|api
-    |bearer|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b
+    |bearer|client|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b
     |\bUnable\ to\ locate\ credentials|\bnot\ logged\ in|\bno\ (?:API\ key|password\ supplied)
-    |\b(?:E401|ENEEDAUTH|authentication_?error)\b|\berror:\ 40[13]\b
-    |\b40[13]\ Client\ Error|\bBad\ credentials|\b(?:auth|az|docker)\ login\b
+    |\bno\ (?:valid\ |existing\ )?credentials?\b|\bcredentials\ were\ not\ found|\bUnauthenticated
+    |\bauthentication\ (?:is\ )?required|\brequires\ authentication
+    |\b(?:access|API|auth)[ _]token\ is\ required
+    |\bCould\ not\ resolve\ authentication|\bnot_authed\b|\bWRONGPASS\b|\bLogin\ failed\ for\ user
+    |\b(?:E401|ENEEDAUTH|authentication_?error)\b|\b(?:error:|HTTP(?:/[0-9.]+)?)\ 40[13]\b
+    |\b40[13]\ (?:Client\ )?Error|\bBad\ credentials|\b(?:auth|az|docker|vercel)\ login\b
     |\bresource\ is\ denied
     """
 # Colours that are forced where no terminal is, by any program's variable.

@@ -11,6 +11,7 @@ deadline. docs/contributing.md says how to change a clause.
 """
 
 import ast
+import base64
 import contextlib
 import copy
 import dataclasses
@@ -1045,11 +1046,13 @@ def test_req_bash_004_1_leads_a_session():
 SECRET_NAMES = """MY_API_KEY API_KEY apiKey AppSecret db_password PGPASSWORD ORA_PASSWD some_auth_var AWS_CREDS USER_CREDENTIAL
 GITHUB_TOKEN NPM_AUTH MYSQL_PWD DB_PASS aws_secret_access_key GH_PAT SESSION_COOKIE JWT OPENAI_APIKEY SSH_PASSPHRASE TOKEN APIkey
 PUBLIC_AUTH ROOT_PASSWDS SSHPASS DBPASS SMTPPASS DB_PW LDAP_BINDPW AUTHORIZATION HTTP_AUTHORIZATION MASTERKEY SIGNINGKEY
-TS_AUTHKEY MAX_TOKENS POSTGRES_HOST_AUTH_METHOD PW_PASSWORD GIT_CONFIG_KEY""".split()
+TS_AUTHKEY MAX_TOKENS PW_PASSWORD GIT_CONFIG_KEY OTEL_EXPORTER_OTLP_HEADERS OTEL_EXPORTER_OTLP_TRACES_HEADERS BW_SESSION
+OP_SESSION_my FASTLANE_SESSION WORDPRESS_NONCE_SALT MY_SITE_API_KEY""".split()
 OPEN_NAMES = """KEYBOARD_LAYOUT MONKEY KEYNOTE_SPEAKER CERTIFIED_DIVER AUTHENTICATION_FLOW PRIVATE_JET_OWNER GIT_AUTHOR_NAME
 SSH_AUTH_SOCK DB_PASSWORD_FILE TOKENIZERS_PARALLELISM COMPASS_HEADING MY_PUBLIC_KEY SECRETARY TURKEY AUTHOR KEYSTONE
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY VSCODE_GIT_ASKPASS_NODE BYPASS_HOSTS MULTIPASS_STORAGE PW_TEST_REPORTER
-GIT_CONFIG_KEY_0 SSHPASS_FILE TOKENS_PATH PWD OLDPWD MAVEN_OPTS AUTHORIZED_USER BUNDLE_GEMS__EXAMPLE__COM""".split()
+GIT_CONFIG_KEY_0 SSHPASS_FILE TOKENS_PATH PWD OLDPWD MAVEN_OPTS AUTHORIZED_USER BUNDLE_GEMS__EXAMPLE__COM
+POSTGRES_HOST_AUTH_METHOD STRIPE_PUBLISHABLE_KEY RECAPTCHA_SITE_KEY SALT_MASTER DESKTOP_SESSION EXTRA_HEADERS""".split()
 SETTINGS = ["", *"0 1 42 -3 +0.5 2024 true False YES no On OFF none trust md5 scram-sha-256 Basic RS256".split()]
 PASSWORDS = "db_password PGPASSWORD ORA_PASSWD MYSQL_PWD DB_PASS SSHPASS DBPASS SMTPPASS PW_PASSWORD".split()
 NO_SETTINGS = ["plain", "hunter2", "12a4", "1.2.3", "truest", "password", "1" * 16, "/Tq0vb/X8mLw2R"]
@@ -1094,6 +1097,16 @@ SECRET_VALUES += [
     *("-Dmy.token=truest -Dx=1", "-Psigning.secret=12a", "hvs." + "a" * 24, "glrt-" + "a" * 20, "dckr_pat_" + "a" * 27),
     *("shpat_" + "0f" * 16, "xapp-1-A0B1C2D3-45", "lin_api_" + "a" * 40, "gsk_" + "a" * 52, "GOCSPX-" + "a" * 28),
     *("ya29." + "a" * 30, "AGE-SECRET-KEY-1" + "Q" * 58),
+    *(
+        "Endpoint=https://x.azconfig.io;Id=ab;Secret=abcd",
+        "endpoint=https://x/;accesskey=abcd",
+        "libsql://h?authToken=abcd1234",
+    ),
+    *("postmark+api://0123abcd-0123-0123-0123@default", "https://chat.example.org/hooks/" + "a1" * 13),
+    *(
+        base64.b64encode(b"-----BEGIN %sPRIVATE KEY-----" % kind).decode()
+        for kind in (b"", b"RSA ", b"EC ", b"OPENSSH ")
+    ),
 ]
 OPEN_VALUES = [
     *("https://example.org/a:b@c", "http://user@host/", "this.is.not.a.jwt", "ghp_12345", "", "sketch-12"),
@@ -1104,7 +1117,8 @@ OPEN_VALUES = [
     *("Authorization: Bearer $TOKEN", "rs=0:di=01;34:*.sig=01;31", "gsk_renderer_vulkan_x"),
     *('!f() { echo username=x; echo "password=$GITHUB_TOKEN"; }; f', "unix:path=/run/user/0/bus,guid=0f"),
     *("https://discord.com/api/", "https://a.blob.core.windows.net/c?sig=", "hvs.1", "glrt-a", "AGE-SECRET-KEY-"),
-    "--with-xml2-include=/usr/a:/usr/b",
+    *("--with-xml2-include=/usr/a:/usr/b", base64.b64encode(b"-----BEGIN CERTIFICATE-----\n" + b"a" * 99).decode()),
+    *("ssh://APKAEXAMPLE0123456789@git-codecommit.us-east-1.amazonaws.com/x", "https://example.org/hooks/post-receive"),
 ]
 
 
@@ -1288,9 +1302,10 @@ def test_req_bash_004_11_what_the_host_names_in_full_wins():
 PLAIN_ENDINGS = (
     "FILE PATH DIR DIRECTORY SOCK SOCKET NAME URL URI ENDPOINT HOST HOSTNAME DOMAIN SERVER PORT ADDR ADDRESS REALM NAMESPACE "
     "REGION ARN PREFIX ISSUER AUDIENCE PROVIDER OWNER USER USERNAME ALIAS EXPIRES EXPIRY EXPIRATION TTL LIFETIME DURATION "
-    "TIMEOUT"
+    "TIMEOUT PATHS DOMAINS PROVIDERS MANAGER BACKEND BACKENDS GROUP ROLE SCOPE SCOPES TYPE METHOD MODE FORMAT ALG ALGORITHM "
+    "SAMESITE VERSION EXPIRE"
 )
-PLAIN_ENDINGS, OF_TWO_WORDS = PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE"]
+PLAIN_ENDINGS, OF_TWO_WORDS = PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE", "CLIENT_ID"]
 BY_WORD = "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
 BY_ENDING = "PASSWORD SSHPASS BINDPW DB_PWD PASSPHRASE SECRET TOKEN GH_TOKENS APIKEY SECRETKEY CREDENTIALS".split()
 PLACES = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Users/Me/Keys /k https://login.example.org/realms/main
@@ -2893,10 +2908,14 @@ AUTHENTICATION = """fatal: Authentication failed for 'https://x/' | fatal: could
  | invalid_token | Missing or invalid credentials | expired access token | The token: missing API-key.
  | fe_sendauth: no password supplied | npm error code E401 | npm error code ENEEDAUTH | denied: access to the resource is denied
  | curl: (22) The requested URL returned error: 401 | x.AuthenticationError: Error code: 401 | please run:  gh auth login
- | No API key provided. | Unable to locate credentials. You can configure | You are not logged into any hosts | FATAL:  password authentication failed for user"""
+ | No API key provided. | Unable to locate credentials. You can configure | You are not logged into any hosts | FATAL:  password authentication failed for user
+ | Could not resolve authentication method. | * missing client token | Error: No valid credential sources found | not_authed
+ | Your default credentials were not found. | rpc error: code = Unauthenticated | Requires authentication | HTTP/1.1 401
+ | access token is required | ERROR: 401 Error, Credentials not correct | (error) WRONGPASS invalid | Login failed for user 'a'
+ | please run `vercel login`"""
 OTHER_FAILURES = """cat: x: Permission denied | access denied | 401 | status 403 | SyntaxError: Invalid or unexpected token | unexpected token '}'
  | the token is here | error: missing closing token | FAILED test_x.py::test_unauthorized_user | java.nio.file.AccessDeniedException: /x
- | --noauth | error: 4010 | error: 404 | author login | API key | 4010 Forbidden | credentials | authenticated | logged in | author failed | no such key"""
+ | test_unauthenticated | HTTP 404 | the token is required by RFC 1 | --noauth | error: 4010 | error: 404 | author login | API key | 4010 Forbidden | credentials | authenticated | logged in | author failed | no such key"""
 AUTHENTICATION = [line.strip() for line in AUTHENTICATION.split("|")]
 OTHER_FAILURES = [line.strip() for line in OTHER_FAILURES.split("|")]
 

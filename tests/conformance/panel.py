@@ -131,7 +131,7 @@ SERVERS = [
     ("004.2", {"options": ["--keep-env", "REFRESH_*"]}),
     ("004.2", "SECRET_RULES", "|PRIVATE|PRIV|", "|PRIVATE|"),
     ("004.2", "SECRET_RULES", "|pam|jwt", "|pam"),
-    ("004.2", "SECRET_RULES", "_(?:FILE|PATH|DIR", "_[^_]*(?:FILE|PATH|DIR"),
+    ("004.2", "SECRET_RULES", "_(?:FILE|PATH|PATHS", "_[^_]*(?:FILE|PATH|PATHS"),
     ("004.3", "SECRET_RULES", "^\\s/?#@:\\[]*", "^\\s/?#@:\\[]+"),  # a URL with an empty user passes
     ("004.3", "SECRET_RULES", "[\\w-]{20}|npm_", "[\\w-]{20}|nqm_"),
     ("004.3", "SECRET_RULES", "office(?:365)?", "office365"),
