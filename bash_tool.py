@@ -453,14 +453,13 @@ def make_folder(path: str) -> None:
 
 
 def make_scratch(folder: bytes) -> bytes:
-    """A new empty folder in a new folder of the state folder: `cd ..` shows no output files.
-    Raises OSError."""
+    """A new folder in the state folder, with an empty folder `scratch` in it: `cd ..` from there
+    shows no output files. Raises OSError."""
     make_folder(os.fsdecode(folder))
     parent = os.path.join(folder, b"scratch-" + os.urandom(6).hex().encode())
     os.mkdir(parent, 0o700)
-    path = parent + b"/scratch"
-    os.mkdir(path, 0o700)
-    return path
+    os.mkdir(parent + b"/scratch", 0o700)
+    return parent
 
 
 def own_outputs(folder: str, prefix: str) -> set[str]:
@@ -1087,7 +1086,8 @@ builtin cd -L -- "$BASH_EXECUTION_STRING" || builtin exit; OLDPWD=$1; \
 # takes what is close-on-exec for its own, and undoes an `exec` that replaces it. Where the limit is
 # lower the copy is descriptor 9.
 _KEEP_FILE = """\
-{ if command exec 1020<&%d; then { { command exec 1023<&1022; } <&1020; } <&1020; \
+{ if command exec 1023<&%d 1020<&1023 1023<&-; then \
+{ { command exec 1023<&1022; } <&1020; } <&1020; \
 else command exec 15<&%d; { { command exec 9<&17; } <&15; } <&15; fi; \
 command exec %s 15<&- 1020<&-; } 2>/dev/null; """
 # The trap takes the descriptor at which an empty string and a NUL stand, as behind the text of the
@@ -1143,7 +1143,7 @@ class Shell:
         self._has_prefix = len(plan.shell) > 1
         self._carries = plan.carries and not (self._has_prefix and source >= 0)
         self._text_fd = -1
-        self.scratch = b""  # a folder in place of the command's directory
+        self.scratch = b""  # holds a folder `scratch`, in place of the command's directory
         self.notes: list[str] = []  # of the answer, on that and on what is left of the command
 
     def start(self, writers: Sequence[int]) -> None:
@@ -1167,7 +1167,7 @@ class Shell:
             is_gone = isinstance(problem, (FileNotFoundError, NotADirectoryError))
             note = "the working directory %s is gone (%s)" if is_gone else NO_CWD
             self.notes.append(note % why + "; the command ran in an empty scratch folder")
-            self._spawn(self.scratch, writers)
+            self._spawn(self.scratch + b"/scratch", writers)
 
     def _spawn(self, cwd: bytes, writers: Sequence[int]) -> None:
         """The supervisor has taken on the environment of the command, so none is given here: to
@@ -1217,7 +1217,8 @@ class Shell:
             return b""
         data = os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
         if self.scratch:  # which is removed: the next command starts where this one should have
-            data = data.replace(b"\0%s\n\0" % self.scratch, b"\0%s\n\0" % self._plan.cwd)
+            for own in self.scratch, self.scratch + b"/scratch":
+                data = data.replace(b"\0%s\n\0" % own, b"\0%s\n\0" % self._plan.cwd)
         return data
 
     def signal_group(self, *numbers: int) -> bool:
@@ -1233,12 +1234,12 @@ class Shell:
         return not self._has_prefix or not any(map(has_inner_number, descendants()))
 
     def clear_scratch(self) -> None:
-        """Removes the scratch folder and its parent, or says that one of them holds something."""
+        """Removes the folder and the one in it, or says that one of them holds something."""
         try:
             if self.scratch:
                 with suppress(FileNotFoundError):  # the command may have removed it
-                    os.rmdir(self.scratch)
-                os.rmdir(os.path.dirname(self.scratch))
+                    os.rmdir(self.scratch + b"/scratch")
+                os.rmdir(self.scratch)
         except OSError as problem:
             path = make_printable(problem.filename)
             self.notes.append("files that the command left are in " + path)
@@ -2090,6 +2091,7 @@ import threading
 import weakref
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from inspect import iscoroutinefunction  # which dataclasses imports anyway
 
 
 Mode = Literal["default", "slow", "background"]
@@ -2191,7 +2193,6 @@ def reject(error: str, reason: str) -> Outcome:
 class Truncation(NamedTuple):
     """What is shown of a stream that is too long."""
 
-    name: str
     fit: Callable[[Captured, "Profile"], Fitted]
     limits: tuple[str, ...]  # the fields of a profile that `fit` looks at
 
@@ -2890,8 +2891,9 @@ CARRIES = (
 
 def is_number_in(value: Any, least: float, most: float) -> bool:
     """True for a number within the bounds; a boolean is none."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and least <= value <= most
+    return (
+        isinstance(value, (int, float)) and type(value) is not bool and least <= value <= most
+    )
 
 
 def require(right: object, name: str, wanted: str, value: object) -> None:
@@ -2911,8 +2913,10 @@ def check_seconds(name: str, value: object, above_0: bool = False) -> None:
 
 
 def check_function(name: str, value: object) -> None:
-    """Raises ValueError for a value that is neither None nor callable."""
-    require(value is None or callable(value), name, "a function", value)
+    """Raises ValueError for a value that is neither None nor a function that can be called as it
+    is: nobody would await an `async def`. Of `confirm` the answer is looked at."""
+    right = callable(value) and (name == "confirm" or not iscoroutinefunction(value))
+    require(value is None or right, name, "a function that is not `async`", value)
 
 
 # Of variables: what check_strings wants, and its pattern. A list in one string, "A,B", or a pair
@@ -2955,6 +2959,9 @@ _KINDS: dict[str, Any] = {
     "truncation": Truncation,
     "format": Format,
     "streams": Streams,
+    "description": str,
+    "saves": bool,
+    "nonzero_is_error": bool,
     "file_prefix": str,
 }
 
@@ -3052,8 +3059,7 @@ class Profile:
                 require(right, name, "a whole number from 1 up", value)
             elif value != getattr(Profile, name):
                 raise ValueError(
-                    "%s is not used where the truncation is %r, which uses %s"
-                    % (name, self.truncation.name, ", ".join(used))
+                    "%s is not used where the truncation uses %s" % (name, ", ".join(used))
                 )
         may_be = [*OnTimeout] if tells_jobs and self.saves else [OnTimeout.KILL]
         wanted = "OnTimeout.KILL, or KEEP where the format tells of jobs and `saves` is True"
@@ -3093,7 +3099,7 @@ For complex scripts, write them to a file first and then execute the file.
     timeouts_s=FrozenDict(default=30.0, slow=15 * 60.0, background=BACKGROUND_TIMEOUT_S),
     streams=Streams.MERGED,
     cleaning=render,
-    truncation=Truncation("ends", keep_ends, limits=("max_output_bytes", "snip_size")),
+    truncation=Truncation(keep_ends, limits=("max_output_bytes", "snip_size")),
     saves=True,
     format=Format(format_brackets, cut_details, tells_jobs=True),
     nonzero_is_error=True,
@@ -3119,7 +3125,7 @@ Commands exceeding timeout are auto-backgrounded.""",
     on_timeout=OnTimeout.KEEP,
     cleaning=sanitise,
     truncation=Truncation(
-        "tail", keep_tail, limits=("max_output_bytes", "max_output_lines", "rolling_bytes")
+        keep_tail, limits=("max_output_bytes", "max_output_lines", "rolling_bytes")
     ),
     saves=True,
     format=Format(format_sections, cut_details, tells_jobs=True),
@@ -3140,9 +3146,7 @@ Prefer structured tools (read, write, edit, glob, grep) for file operations.""",
 {"command": {"type": "string", "description": "The bash command to execute"}}"""),
     timeouts_s=FrozenDict(default=COMMAND_TIMEOUT_S),
     cleaning=without_nul,
-    truncation=Truncation(
-        "head, counted in characters", keep_head, limits=("max_output_chars",)
-    ),
+    truncation=Truncation(keep_head, limits=("max_output_chars",)),
     format=Format(format_json, stream_fields),
 )
 
@@ -3152,7 +3156,7 @@ GUARDED = replace(
     description="Execute a bash command. Returns its exit code, stdout and stderr.",
     parameters=json_object("""
 {"command": {"type": "string", "description": "The shell command to execute"}}"""),
-    truncation=Truncation("head, counted in bytes", keep_head, limits=("max_output_bytes",)),
+    truncation=Truncation(keep_head, limits=("max_output_bytes",)),
     format=Format(format_labels, code_details),
     max_output_bytes=256 * KIB,  # seed 004 leaves the number open
 )
@@ -3503,11 +3507,11 @@ SECRET_RULES = (
         |hooks\.slack\.com/(?:services|workflows|triggers)/T
         |discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]
         |office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]
+        |/hooks/[a-z0-9]{26}|/webhook/send\?key=|/bot/v2/hook/  # Mattermost, WeCom, Feishu
         |(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}  # known tokens
         |gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}
         |hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}
         |xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}
-        |/hooks/[a-z0-9]{26}|/webhook/send\?key=|/bot/v2/hook/  # Mattermost, WeCom, Feishu
         |SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}
         |dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}
         |ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}
@@ -3691,18 +3695,19 @@ def scrub_env(
 NAMES_TOLD = 20  # withheld variables that one note names
 
 
-def withheld_notes(untold: Withheld, passed: Container[str], outcome: Outcome) -> list[str]:
+def withheld_notes(untold: Withheld, passed: Container[bytes], outcome: Outcome) -> list[str]:
     """The notes on withheld variables that this answer has to tell, at most NAMES_TOLD, which are
     taken out of `untold`: proxies and package indexes, what the command names, or the output that
     is shown of a command that failed; and all, where that output speaks of authentication.
-    `passed`: names that came with the call."""
+    `passed`: names of the variables that the command had."""
     output = outcome.stdout.text + "\n" + outcome.stderr.text if outcome.exit_code else ""
     words = set(re.findall(r"\w+", outcome.command + "\n" + output))
     tells_all = re.search(_UNAUTHENTICATED, output)
     told = [
         name
         for name in tuple(untold)
-        if name not in passed and (tells_all or name in words or re.search(_REMOTE_NAME, name))
+        if fsencode(name) not in passed
+        and (tells_all or name in words or re.search(_REMOTE_NAME, name))
     ]
     reasons: dict[str, list[str]] = {}
     for name in told[:NAMES_TOLD]:
@@ -3833,14 +3838,15 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     env = start.env  # the same object from call to call: it is sent once
     if own or default:
         env = {**default, **env, **own}
-    timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
-    idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
+    # A float, because marshal does not take numpy's, which are a subclass.
+    timeout_s = float(request.timeout_s or profile.timeouts_s[request.mode])
+    idle_s, total_s = float(profile.drain_idle_s), float(profile.drain_total_s)
     answer_after_s, limit_s = inf, timeout_s
     if background:  # the output of late writers is in the file
         answer_after_s = LOOK_S
         idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
     elif profile.on_timeout is OnTimeout.KEEP:
-        kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
+        kept_s = float(profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
         answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
     return Plan(
         text=request.command.encode("utf-8", "surrogateescape"),
@@ -3853,7 +3859,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         carries=terms.carries and env is start.env and not has_cwd,
         limit_s=limit_s,
         answer_after_s=answer_after_s,
-        grace_s=profile.grace_s,
+        grace_s=float(profile.grace_s),
         drain_idle_s=idle_s,
         drain_total_s=total_s,
         streams=profile.streams.value,
@@ -3890,7 +3896,8 @@ class Carry:
     ) -> list[str]:
         """Takes over what a command that began with `start` has ended with; returns the notes of
         its answer on that. `starts`: the list when it began. `most`: see `next_start`."""
-        if not answer.duration_s and answer.reason != TOO_LARGE:  # nothing was run
+        was_run = answer.duration_s or answer.error == "status_unknown"
+        if not was_run and answer.reason != TOO_LARGE:
             return []
         if answer.error == "spawn_failed":
             # A shell has ended without reading its text, or could not begin for its environment.
@@ -4882,7 +4889,7 @@ def check_directory(cwd: AnyPath | None) -> str:
     try:
         base = os.getcwd()
     except FileNotFoundError:  # the host's own directory is gone: commands will say so
-        base = "/nonexistent"
+        base = "/nonexistent/nonexistent/nonexistent"  # so that `..` is none either
     if cwd is None:
         return base
     path = absolute_path("cwd", cwd, base)
@@ -5107,10 +5114,10 @@ class Session:
         outcome: Outcome,
         cancel: Cancel,
         job: Job | None = None,
-        passed: Container[str] = (),
+        passed: Container[bytes] = (),
     ) -> Result:
         """The result, with the notes that are told once; a call that was withdrawn takes none.
-        `passed`: names of variables that came with the call."""
+        `passed`: names of the variables that the command had."""
         if cancel._withdrawn:
             return present(outcome, self.terms.profile)
         notes = self.jobs.take_end_notes(job if outcome.status != "running" else None)
@@ -5174,7 +5181,7 @@ class Session:
             if cancel._withdrawn:
                 outcome = outcome._replace(status="cancelled", exit_code=None, path=None)
                 return self._finish(outcome, cancel)
-            result = self._finish(outcome, cancel, job, request.env or ())
+            result = self._finish(outcome, cancel, job, plan.env or ())
             if job is not None and outcome.status == "running":
                 self.jobs.start_monitor(job, exchange)
             is_answered = True
@@ -6252,8 +6259,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             deny=list(map(_typed, options.deny)),
             keep_env=options.keep_env,
             drop_env=options.drop_env,
-            state_dir=options.state_dir or default_folder(profile),
-            on_call=_logger(options.log) if options.log else None,
+            state_dir=default_folder(profile)
+            if options.state_dir is None
+            else options.state_dir,
+            on_call=None if options.log is None else _logger(options.log),
             carry=options.carry,
             ephemeral=options.ephemeral,
         ) as tool:

@@ -529,13 +529,15 @@ def test_a_host_without_a_directory():
         os.rmdir("../gone")
         result = BashTool().run("ls -A; pwd")
         print(result.error, "scratch-" in result.stdout)
-        try:
-            BashTool("sub")
-        except FileNotFoundError as problem:
-            print("no sub" if "/sub'" in str(problem) else problem)
+        for folder in "sub", "..", "../..":
+            try:
+                print(BashTool(folder).cwd)
+            except FileNotFoundError as problem:
+                print("no sub" if "/sub'" in str(problem) else problem.errno)
+        print(BashTool().run("touch made", cwd="..").error)
         print(BashTool("/").run("pwd").text, end="")
     """)
-    assert printed == "cwd_missing True\nno sub\n/\n"
+    assert printed == "cwd_missing True\nno sub\n2\n2\ncwd_missing\n/\n"
 
 
 def test_a_finalizer_that_calls():

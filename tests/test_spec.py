@@ -282,7 +282,9 @@ def profile_cell(profile, field, cell):
     """The value of a field as a table of the pages writes it; the cell itself, where that is the same value as JSON."""
     value = getattr(getattr(bash_tool, profile), field)
     if field == "truncation":
-        return value.name
+        units = {"max_output_chars": ", counted in characters", "max_output_bytes": ", counted in bytes"}
+        is_head = value.fit is bash_tool.keep_head
+        return value.fit.__name__.replace("keep_", "") + units[value.limits[0]] * is_head
     if field == "format":
         return value.write.__name__.replace("format_", "")
     if field == "cleaning":

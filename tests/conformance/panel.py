@@ -210,7 +210,7 @@ SERVERS = [
     ("013.1", "Shell.start", "(FileNotFoundError, NotADirectoryError)", "FileNotFoundError"),
     ("013.1", "Shell.start", "make_printable", "os.fsdecode"),
     ("013.1", {"said": [['"error": "cwd_missing"', '"error": null']]}),
-    ("013.4", "Shell.clear_scratch", "os.rmdir(os.path.dirname(self.scratch))", "pass"),
+    ("013.4", "Shell.clear_scratch", "os.rmdir(self.scratch)", "pass"),
     ("014.1", "scrub_env", "in DROPPED_NAMES |", "in DROPPED_NAMES - kept |"),
     *(("014.2", {"command": [["^", "unset %s; " % n]]}) for n in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT")),
     ("014.3", "scrub_env", 'not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))', "True"),
