@@ -969,8 +969,10 @@ class Output:
         """True if the text of a stream is over the limit: three bytes replace an invalid one, and
         a NUL."""
         texts = [decode(b"".join(buffer.captured()[:2])) for buffer in self.buffers]
-        sizes = [len(text.replace("\0", "\ufffd").encode()) for text in texts]
-        return max(sizes) > self._plan.limit_bytes
+        return any(
+            len(text.replace("\0", "\ufffd").encode()) > self._plan.limit_bytes
+            for text in texts
+        )
 
     def save(self) -> None:
         """From now on the bytes go to a file in the state folder, those from before included; the
@@ -1289,35 +1291,35 @@ FILTERS = frozenset(
     "nl tac fold fmt pr rev paste od xxd hexdump base64 cksum md5sum b2sum sha1sum sha256sum "
     "sha512sum".split()
 )
-PYTHONS = {"python", "pypy"}
 # By the arguments, with a NUL behind each. With these an INT is followed by the next statement of
-# psql and sqlite3, and by the next line of a Python that reads lines.
+# psql, sqlite3 and MySQL's client, and by the next line of a Python that reads lines.
 GOES_ON = {
-    "psql": rb"(?s)(?:\0(?:-[^-\0]*c|--command).*){2}",
+    "psql": rb"(?s)(?:\0(?:-[^-\0]*[cf]|--(?:command|file)).*){2}",
+    "mysql": rb"\0(?:-[^-\0]*e|--execute)",
+    "mariadb": rb"\0(?:-[^-\0]*e|--execute)",
     "sqlite3": rb"\0--?(?:cmd|init)",
-    **dict.fromkeys(
-        PYTHONS,
-        rb"\A[^\0]*(?:\0-[^\0]*)*?\0-[bBdEIOPqsSuvx]*i|\0-m\0(?:code|asyncio)\0"
-        rb"|(?:[iI][pP]ython3?|bpython|ptpython|pdb|\0shell|\0shell_plus)\0",
-    ),
+    "python": rb"\A[^\0]*(?:\0-[^\0]*)*?\0-[bBdEIOPqsSuvx]*i|\0-m\0(?:code|asyncio)\0"
+    rb"|(?:[iI][pP]ython3?|bpython|ptpython|pdb|\0shell|\0shell_plus)\0",
 }
 # With these a filter acts at the end of its input: it replaces a file, or runs a program.
 ACTS_AT_END = {
     "sort": rb"\0-(?:-o|[^-\0]*o)",
     **dict.fromkeys(
-        ("awk", "gawk", "mawk"), rb'system\s*\(|getline|[|>]\s*"|\0(?:-f|--file|-E|--exec)'
+        ("awk", "gawk", "mawk"),
+        rb'system\s*\(|getline|[|>]\s*"|print[^;}\n\0]*[|>]|\0(?:-f|--file|-E|--exec)',
     ),
 }
 # Servers that end at INT as they do at TERM, and then print what they hold. After TERM uvicorn dies
 # of the signal, and Django's reloader kills the server that it has started.
-SERVERS = dict.fromkeys(
-    PYTHONS,
-    rb"[\0/](?:uvicorn|hypercorn|fastapi|runserver(?:_plus)?)\0|\0--multiprocessing-fork\0",
-)
-# What multiprocessing starts without fork.
-SPAWNED = dict.fromkeys(
-    PYTHONS, rb"\0--multiprocessing-fork\0|from multiprocessing\.forkserver import main"
-)
+SERVERS = {
+    "python": rb"[\0/](?:uvicorn|hypercorn|fastapi|runserver(?:_plus)?)\0"
+    rb"|\0--multiprocessing-fork\0"
+}
+# What multiprocessing, and joblib after its manner, start without fork.
+SPAWNED = {
+    "python": rb"\0--multiprocessing-fork\0|from multiprocessing\.forkserver import main"
+    rb"|\.popen_loky_posix\0"
+}
 INTERACTIVE = {shell: rb"\0-[A-Za-z]*i" for shell in SHELLS}
 # These end when their command does, so they get no signal. timeout would pass it on to the filters
 # of its group; uv would send its command a second INT, which cuts off its work on the first.
@@ -1334,7 +1336,9 @@ class Process(NamedTuple):
 
     parent: int
     program: str = ""  # the name of its file, without a version; of a filter its own
-    line: bytes = b""  # its arguments, with a NUL behind each
+    # Its arguments, with a NUL behind each; then their place in its memory (arg_start), by which a
+    # fork is told from a program with the same arguments.
+    line: bytes = b""
     caught: int = 0  # signals that it handles and does not block
     ignored: int = 0  # signals that it ignores, or blocks without a handler
     reads: str = ""  # its standard input: "file", "pipe", "live pipe" (of a filter); else empty
@@ -1342,14 +1346,15 @@ class Process(NamedTuple):
 
 def look_at(pid: int) -> Process:
     """What a stop needs to know of a process."""
-    fields = _stat(pid) or [b"0"] * 32
+    fields = _stat(pid) or [b"0"] * 48
     parent, blocked, ignored, caught = (int(fields[n]) for n in (1, 29, 30, 31))
     name, reads, folder = "", "", "%s/%d/" % (PROC, pid)
     line = _of_process(pid, "cmdline")
     with suppress(OSError):  # another user's, or gone
         name = os.path.basename(os.readlink(folder + "exe")).partition(" ")[0].partition("-")[0]
-        if name not in {*FILTERS, *GOES_ON}:
-            name = name.rstrip("0123456789.")  # python3.11
+        name = name.replace("pypy", "python")
+        if name not in {*FILTERS, *GOES_ON, *WRAPPERS}:
+            name = name.rstrip("0123456789.t")  # python3.11, and 3.13t, which has no GIL
         called = os.path.basename(os.fsdecode(line.partition(b"\0")[0]))
         # One file, many programs: Alpine, some builds of coreutils.
         if name in ("busybox", "toybox", "coreutils") and called in FILTERS | WRAPPERS:
@@ -1366,7 +1371,9 @@ def look_at(pid: int) -> Process:
             reads = "pipe" if poller.poll(0) else "live pipe"  # POLLHUP is told unasked
             os.close(fd)
     # While bash -i forks, it blocks TERM in place of ignoring it (make_child in its jobs.c).
-    return Process(parent, name, line, caught & ~blocked, ignored | blocked & ~caught, reads)
+    return Process(
+        parent, name, line + fields[45], caught & ~blocked, ignored | blocked & ~caught, reads
+    )
 
 
 def fits(patterns: Mapping[str, bytes], process: Process) -> bool:
@@ -1379,7 +1386,7 @@ def fits(patterns: Mapping[str, bytes], process: Process) -> bool:
 
 def ends_at_interrupt(process: Process) -> bool:
     """True for a process that may get INT in place of TERM."""
-    is_python = process.program in PYTHONS
+    is_python = process.program == "python"
     unfit = process.ignored
     # Python handles INT by itself; a program in it that handles TERM wants TERM.
     if is_python and not fits(SERVERS, process):
@@ -1461,7 +1468,7 @@ class Steps:
         is_patient = passed_s < min(PATIENT_S, most_s)
         is_spawned = fits(SPAWNED, process) and not process.caught & _TERM
         is_worker = parent and (is_spawned or process.line == parent.line)
-        if is_worker and (ends or process.program in PYTHONS):
+        if is_worker and (ends or process.program == "python"):
             # A multiprocessing.Pool ends its workers by itself, and hangs where a signal has ended
             # one that held a lock. One of ProcessPoolExecutor takes its next task after an INT. The
             # fork server of multiprocessing, and some workers, ignore INT.
@@ -1775,8 +1782,11 @@ class Command:
             for pid in living
             if sent.get(pid) not in (signal.SIGTERM, _CLEANUP)
         }
-        is_group = not sent and signal.SIGKILL not in left.values()
-        reached = is_group and self.shell.signal_group(signal.SIGTERM, signal.SIGCONT)
+        reached = (
+            not sent
+            and signal.SIGKILL not in left.values()
+            and self.shell.signal_group(signal.SIGTERM, signal.SIGCONT)
+        )
         for pid, number in left.items():
             if living[pid] != self.shell.popen.pid or not reached:
                 _signal(pid, number, signal.SIGCONT)
@@ -4261,8 +4271,8 @@ class Engine:
             with self.lock:
                 if stops_wanted():
                     break
-                user = os.getuid(), os.geteuid(), os.getgid(), os.getegid()
-                ids = self.confinement, *user, *os.getgroups()
+                user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
+                ids = self.confinement, user
                 while self._idle:  # after a change of user all of these are closed
                     line = self._idle.pop()  # the latest first, so that the others end
                     if ids == self._ids and not _has_ended(line.socket):

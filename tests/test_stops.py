@@ -281,6 +281,39 @@ def test_a_filter_that_is_being_executed_is_none_yet(monkeypatch):
         assert bash_tool.look_at(sort.pid).reads == "pipe"
 
 
+FORKS_AND_STARTS = """
+import os, subprocess, sys
+if "AGAIN" not in os.environ and (fork := os.fork()):
+    again = subprocess.Popen([sys.executable, *sys.argv], env=dict(os.environ, AGAIN="1"))
+    print(fork, again.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@fault("a_fork_by_its_memory", saboteur=("look_at", "line + fields[45]", "line"))
+def test_a_fork_is_told_from_a_program_with_the_same_arguments():
+    """As Flask's reloader starts one: the program gets INT and prints what it holds, a fork would get TERM."""
+    Path("twice.py").write_text(FORKS_AND_STARTS)
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "twice.py"], **pipes) as program:
+        fork, again = map(int, program.stdout.readline().split())
+        line = bash_tool.look_at(program.pid).line
+        assert bash_tool.look_at(fork).line == line
+        assert eventually(lambda: bash_tool.look_at(again).line != line)
+        assert of_proc(again, "cmdline") == of_proc(program.pid, "cmdline")
+
+
+@fault("a_python_by_its_file-1", saboteur=("look_at", '.replace("pypy", "python")', ""))
+@fault("a_python_by_its_file-2", saboteur=("look_at", "0123456789.t", "0123456789."))
+def test_a_python_is_known_by_its_file():
+    for name in "python3", "python3.13", "python3.13t", "pypy3.10":
+        shutil.copy(os.path.realpath(shutil.which("sleep")), name)
+        with subprocess.Popen(["./" + name, "600"]) as program:
+            known = eventually(lambda: bash_tool.look_at(program.pid).program == "python")
+            program.kill()
+        assert known, name
+
+
 @fault("an_interactive_shell_that_forks", saboteur=("look_at", " | blocked & ~caught", ""))
 def test_an_interactive_shell_that_forks_is_ended():
     """While it forks, TERM is blocked in place of ignored, and is ignored again before it is unblocked."""
