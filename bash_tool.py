@@ -2969,7 +2969,6 @@ _KINDS: dict[str, Any] = {
     "truncation": Truncation,
     "format": Format,
     "streams": Streams,
-    "description": str,
     "saves": bool,
     "nonzero_is_error": bool,
     "file_prefix": str,
@@ -3543,8 +3542,7 @@ SECRET_RULES = (
         [^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?
         |true|false|yes|no|on|off|enabled|disabled|none|null|auto|always|never|optional|required
         |basic|bearer|digest|negotiate|ntlm|oauth2|oidc|saml|kerberos|gssapi|ldap|pam|jwt
-        |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519
-        |(?:hs|rs|es|ps)(?:256|384|512))\Z
+        |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256)\Z
         |\A(?:PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS|GIT_CONFIG_KEY_[0-9]+
         |BASH_FUNC_[^=]+(?:%%|\(\)))=
         """,
@@ -3716,7 +3714,8 @@ def withheld_notes(untold: Withheld, passed: Container[bytes], outcome: Outcome)
     told = [
         name
         for name in tuple(untold)
-        if fsencode(name) not in passed
+        # What a command has by such a name is the tool's own default.
+        if (name in NON_INTERACTIVE or fsencode(name) not in passed)
         and (tells_all or name in words or re.search(_REMOTE_NAME, name))
     ]
     reasons: dict[str, list[str]] = {}

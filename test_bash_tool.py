@@ -4939,7 +4939,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         BashTool(profile="Modes")
     with pytest.raises(ValueError, match="profile takes a Profile or one of .*, got None"):
         BashTool(profile=None)
-    kinds = dict(streams="merged", truncation="tail", format="json", cleaning="x", timeouts_s=2, description=None)
+    kinds = dict(streams="merged", truncation="tail", format="json", cleaning="x", timeouts_s=2)
     for name, value in dict(kinds, saves="no", nonzero_is_error="false").items():
         with pytest.raises(ValueError, match="%s takes a value such as JOBS.%s, got " % (name, name)):
             dataclasses.replace(MODES, **{name: value})
