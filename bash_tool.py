@@ -453,8 +453,8 @@ def make_folder(path: str) -> None:
 
 
 def make_scratch(folder: bytes) -> bytes:
-    """A new folder in the state folder, with an empty folder `scratch` in it: `cd ..` from there
-    shows no output files. Raises OSError."""
+    """A new folder in the state folder, with an empty folder `scratch` in it: `cd ..` from the
+    inner one shows no output files. Raises OSError."""
     make_folder(os.fsdecode(folder))
     parent = os.path.join(folder, b"scratch-" + os.urandom(6).hex().encode())
     os.mkdir(parent, 0o700)
@@ -1145,7 +1145,7 @@ class Shell:
         self._has_prefix = len(plan.shell) > 1
         self._carries = plan.carries and not (self._has_prefix and source >= 0)
         self._text_fd = -1
-        self.scratch = b""  # holds a folder `scratch`, in place of the command's directory
+        self.scratch = b""  # the folder around `scratch`, where the command runs instead
         self.notes: list[str] = []  # of the answer, on that and on what is left of the command
 
     def start(self, writers: Sequence[int]) -> None:
@@ -1236,7 +1236,7 @@ class Shell:
         return not self._has_prefix or not any(map(has_inner_number, descendants()))
 
     def clear_scratch(self) -> None:
-        """Removes the folder and the one in it, or says that one of them holds something."""
+        """Removes the scratch folder and the one around it, or says which of them is not empty."""
         try:
             if self.scratch:
                 with suppress(FileNotFoundError):  # the command may have removed it
@@ -1291,12 +1291,12 @@ FILTERS = frozenset(
     "nl tac fold fmt pr rev paste od xxd hexdump base64 cksum md5sum b2sum sha1sum sha256sum "
     "sha512sum".split()
 )
-# By the arguments, with a NUL behind each. With these an INT is followed by the next statement of
-# psql, sqlite3 and MySQL's client, and by the next line of a Python that reads lines.
+# By the arguments, with a NUL behind each. With these psql, sqlite3 and MySQL's client go on with
+# the next statement after an INT, and a Python that reads lines with the next line.
 GOES_ON = {
-    "psql": rb"(?s)(?:\0(?:-[^-\0]*[cf]|--(?:command|file)).*){2}",
-    "mysql": rb"\0(?:-[^-\0]*e|--execute)",
-    "mariadb": rb"\0(?:-[^-\0]*e|--execute)",
+    "psql": rb"(?s)(?:\0(?:-[aAbeEHlnqsStwWxXz01]*[cf]|--(?:command|file)).*){2}",
+    "mysql": rb"\0(?:-[ABEHNXfnqrstv]*e|--execute)",
+    "mariadb": rb"\0(?:-[ABEHNXfnqrstv]*e|--execute)",
     "sqlite3": rb"\0--?(?:cmd|init)",
     "python": rb"\A[^\0]*(?:\0-[^\0]*)*?\0-[bBdEIOPqsSuvx]*i|\0-m\0(?:code|asyncio)\0"
     rb"|(?:[iI][pP]ython3?|bpython|ptpython|pdb|\0shell|\0shell_plus)\0",
@@ -1306,7 +1306,7 @@ ACTS_AT_END = {
     "sort": rb"\0-(?:-o|[^-\0]*o)",
     **dict.fromkeys(
         ("awk", "gawk", "mawk"),
-        rb'system\s*\(|getline|[|>]\s*"|print[^;}\n\0]*[|>]|\0(?:-f|--file|-E|--exec)',
+        rb'system\s*\(|getline|[|>]\s*"|print[^;}"(#|>\n]{,99}[|>](?!\|)|\0-(?:[fE]|-file|-exec)',
     ),
 }
 # Servers that end at INT as they do at TERM, and then print what they hold. After TERM uvicorn dies
@@ -1315,7 +1315,7 @@ SERVERS = {
     "python": rb"[\0/](?:uvicorn|hypercorn|fastapi|runserver(?:_plus)?)\0"
     rb"|\0--multiprocessing-fork\0"
 }
-# What multiprocessing, and joblib after its manner, start without fork.
+# The workers that multiprocessing and joblib start without fork.
 SPAWNED = {
     "python": rb"\0--multiprocessing-fork\0|from multiprocessing\.forkserver import main"
     rb"|\.popen_loky_posix\0"
@@ -1326,7 +1326,7 @@ INTERACTIVE = {shell: rb"\0-[A-Za-z]*i" for shell in SHELLS}
 WRAPPERS = frozenset("timeout strace script uv su runuser sudo tini dumb".split())  # dumb-init
 
 # In place of a signal:
-_WAITS = 0  # its parent may end, or end it
+_WAITS = 0  # no signal yet: its parent may end it
 _SPARED = -1  # a filter gets the end of its input, a wrapper that of its command
 _CLEANUP = -2  # what a trap or another handler of its signal has started may finish its work
 
@@ -1354,7 +1354,7 @@ def look_at(pid: int) -> Process:
         name = os.path.basename(os.readlink(folder + "exe")).partition(" ")[0].partition("-")[0]
         name = name.replace("pypy", "python")
         if name not in {*FILTERS, *GOES_ON, *WRAPPERS}:
-            name = name.rstrip("0123456789.t")  # python3.11, and 3.13t, which has no GIL
+            name = name.rstrip("0123456789.td")  # python3.11; 3.13t without a GIL; debug builds
         called = os.path.basename(os.fsdecode(line.partition(b"\0")[0]))
         # One file, many programs: Alpine, some builds of coreutils.
         if name in ("busybox", "toybox", "coreutils") and called in FILTERS | WRAPPERS:
@@ -1418,7 +1418,7 @@ class Steps:
         self._grace_s, self.begun_s = grace_s, now
         self.sent: dict[int, int] = {}  # by process
         self._processes: dict[int, Process] = {}
-        self.asked_by = {_WAITS}  # nothing was asked to end yet
+        self.asked_by = {_WAITS}  # no process has been asked to end yet
 
     def choose(
         self, living: Iterable[int], looked: Mapping[int, Process], now: float
@@ -1652,7 +1652,7 @@ class Life:
     # What the rules have in common
 
     def _move(self, phase: str, action: str = "") -> str:
-        """The one place that changes the phase: before its action is done."""
+        """The only place that changes the phase. The action follows."""
         self.phase = phase
         return action
 
@@ -2923,8 +2923,8 @@ def check_seconds(name: str, value: object, above_0: bool = False) -> None:
 
 
 def check_function(name: str, value: object) -> None:
-    """Raises ValueError for a value that is neither None nor a function that can be called as it
-    is: nobody would await an `async def`. Of `confirm` the answer is looked at."""
+    """Raises ValueError unless the value is None or a function. An `async def` is refused, because
+    nobody would await it; as `confirm` it is refused by what it returns."""
     right = callable(value) and (name == "confirm" or not iscoroutinefunction(value))
     require(value is None or right, name, "a function that is not `async`", value)
 
@@ -3068,7 +3068,7 @@ class Profile:
                 require(right, name, "a whole number from 1 up", value)
             elif value != getattr(Profile, name):
                 raise ValueError(
-                    "%s is not used where the truncation uses %s" % (name, ", ".join(used))
+                    "%s is not used: the truncation uses %s" % (name, ", ".join(used))
                 )
         may_be = [*OnTimeout] if tells_jobs and self.saves else [OnTimeout.KILL]
         wanted = "OnTimeout.KILL, or KEEP where the format tells of jobs and `saves` is True"
@@ -3499,11 +3499,11 @@ SECRET_RULES = (
         r"""(?xa)
         ://[^\s/?#@:\[]*:  # a URL with a password;
         (?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@  # host:80/a@b has none
-        |(?<!ssh)://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@  # a token as the user
-        |-----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY  # and in base64
-        |LS0tLS1CRUdJTi[\w+/]{0,40}(?:UFJJVkFUR|BSSVZBVE|QUklWQVRF)
-        |(?i:\b(?:(?:Account|(?:Shared)?Access)Key|Secret|Password|Pwd)=  # $NAME is none
-        (?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})
+        |(?:https?|\+api)://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@  # a token as the user
+        |-----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY
+        |LS0tLS1CRUdJTi[\w+/]{0,40}(?:UFJJVkFUR|BSSVZBVE|QUklWQVRF)  # the same in base64
+        |(?i:(?:\b(?:AccountKey|SharedAccessKey|Password|Pwd)|;(?:AccessKey|Secret))=
+        (?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})  # $NAME is none
         |(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)=  # of a JVM
         (?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)
         |(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})
@@ -3516,7 +3516,8 @@ SECRET_RULES = (
         |hooks\.slack\.com/(?:services|workflows|triggers)/T
         |discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]
         |office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]
-        |/hooks/[a-z0-9]{26}|/webhook/send\?key=|/bot/v2/hook/  # Mattermost, WeCom, Feishu
+        |/hooks/(?=[a-z]*[0-9])[a-z0-9]{26}(?![\w-])  # Mattermost, WeCom, Feishu
+        |/webhook/send\?key=[\w-]{20}|/bot/v2/hook/[\w-]{20}
         |(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}  # known tokens
         |gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}
         |hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}
@@ -3548,16 +3549,18 @@ SECRET_RULES = (
         """,
         False,
     ),
-    # A last word that says where a secret is, who made it, how or for how long, not what it is.
+    # A last word that says where a secret is, who made it, how it is used or how long it is valid,
+    # not what it is.
     (
         "words",
         r"""(?x)
         _(?:FILE|PATH|PATHS|DIR|DIRECTORY|SOCK|SOCKET|NAME|URL|URI|ENDPOINT|HOST|HOSTNAME|DOMAIN
         |DOMAINS|SERVER|PORT|ADDR|ADDRESS|REALM|NAMESPACE|REGION|ARN|PREFIX|ISSUER|AUDIENCE
-        |PROVIDER|PROVIDERS|MANAGER|BACKEND|BACKENDS|OWNER|USER|USERNAME|ALIAS|GROUP|ROLE|SCOPE
-        |SCOPES|CLIENT_ID|TYPE|METHOD|MODE|FORMAT|ALG|ALGORITHM|SAMESITE|VERSION|EXPIRE|EXPIRES
+        |PROVIDER|PROVIDERS|OWNER|USER|USERNAME|ALIAS|SCOPE|SCOPES|CLIENT_ID
+        |TYPE|METHOD|FORMAT|ALG|ALGORITHM|SAMESITE|VERSION|EXPIRE|EXPIRES
         |EXPIRES_IN|EXPIRES_AT|EXPIRY|EXPIRATION|TTL|LIFETIME|DURATION|MAX_AGE|TIMEOUT)_\Z
         |\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z
+        |\A(?!.*(?:SECRET|TOKEN|PASS|KEY)).*_(?:BACKENDS?|MANAGER|MODE|ROLE)_\Z
         """,
         False,
     ),
@@ -3587,8 +3590,8 @@ SECRET_RULES = (
         "words",
         r"""(?xs)
         _(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_
-        |_OTLP_(?:[A-Z]+_)?HEADERS_|_(?:BW|OP|FASTLANE)_SESSION_|_SALT_\Z
-        |\A(?!.*_(?:PUB|PUBLIC|PUBLISHABLE|SITE_KEY)_).*_KEYS?_
+        |_OTLP_(?:[A-Z]+_)?HEADERS_|_(?:BW|OP|FASTLANE)_SESSION_|_(?:NONCE|LOGGED_IN)_SALT_
+        |\A(?!.*(?:_PUB_|_PUBLIC_|_PUBLISHABLE_|CAPTCHA_SITE_KEY_)).*_KEYS?_
         """,
         True,
     ),
@@ -3608,7 +3611,7 @@ _UNAUTHENTICATED = r"""(?xai)
     |Permission\ denied\ \(publickey|\bAccess\ denied\ for\ user|\bUnauthorized
     |\b40[13]\b[^\n]{0,40}\bForbidden|(?-i:(?<!file\.)\bAccessDenied|\bNOAUTH\b)
     |\b(?:invalid|expired|missing)[ _-]?(?:(?:or|invalid|expired|missing|access|auth[a-z]*|api
-    |bearer|client|refresh|security|session)[ _-])*(?:token|credentials?|API[ _-]?key)s?\b
+    |bearer|client|refresh|security|session)[ _-]){0,6}(?:token|credentials?|API[ _-]?key)s?\b
     |\bUnable\ to\ locate\ credentials|\bnot\ logged\ in|\bno\ (?:API\ key|password\ supplied)
     |\bno\ (?:valid\ |existing\ )?credentials?\b|\bcredentials\ were\ not\ found|\bUnauthenticated
     |\bauthentication\ (?:is\ )?required|\brequires\ authentication
@@ -3714,7 +3717,7 @@ def withheld_notes(untold: Withheld, passed: Container[bytes], outcome: Outcome)
     told = [
         name
         for name in tuple(untold)
-        # What a command has by such a name is the tool's own default.
+        # Under such a name the command has the tool's default, not the host's value.
         if (name in NON_INTERACTIVE or fsencode(name) not in passed)
         and (tells_all or name in words or re.search(_REMOTE_NAME, name))
     ]
@@ -3847,7 +3850,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     env = start.env  # the same object from call to call: it is sent once
     if own or default:
         env = {**default, **env, **own}
-    # A float, because marshal does not take numpy's, which are a subclass.
+    # marshal takes no subclass of float, such as numpy's float64.
     timeout_s = float(request.timeout_s or profile.timeouts_s[request.mode])
     idle_s, total_s = float(profile.drain_idle_s), float(profile.drain_total_s)
     answer_after_s, limit_s = inf, timeout_s
@@ -4898,7 +4901,7 @@ def check_directory(cwd: AnyPath | None) -> str:
     try:
         base = os.getcwd()
     except FileNotFoundError:  # the host's own directory is gone: commands will say so
-        base = "/nonexistent/nonexistent/nonexistent"  # so that `..` is none either
+        base = "/nonexistent/nonexistent/nonexistent"  # so deep that `..` is missing too
     if cwd is None:
         return base
     path = absolute_path("cwd", cwd, base)
@@ -4942,7 +4945,7 @@ def default_folder(profile: Profile) -> str:
     path = os.path.join(base, "bash-tool-of-%d" % os.geteuid())
     with suppress(FileNotFoundError):
         info = os.lstat(path)
-        # The mode of a link has all of these bits.
+        # A link's mode has all of these bits, so a link is refused.
         if info.st_mode & 0o077 or info.st_uid != os.geteuid() or not usable(path):
             return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
     return path

@@ -1104,6 +1104,10 @@ SECRET_VALUES += [
     ),
     *("postmark+api://0123abcd-0123-0123-0123@default", "https://chat.example.org/hooks/" + "a1" * 13),
     *(
+        "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=" + "a1-" * 9,
+        "https://open.feishu.cn/open-apis/bot/v2/hook/" + "a1-" * 9,
+    ),
+    *(
         base64.b64encode(b"-----BEGIN %sPRIVATE KEY-----" % kind).decode()
         for kind in (b"", b"RSA ", b"EC ", b"OPENSSH ")
     ),
@@ -1119,6 +1123,11 @@ OPEN_VALUES = [
     *("https://discord.com/api/", "https://a.blob.core.windows.net/c?sig=", "hvs.1", "glrt-a", "AGE-SECRET-KEY-"),
     *("--with-xml2-include=/usr/a:/usr/b", base64.b64encode(b"-----BEGIN CERTIFICATE-----\n" + b"a" * 99).decode()),
     *("ssh://APKAEXAMPLE0123456789@git-codecommit.us-east-1.amazonaws.com/x", "https://example.org/hooks/post-receive"),
+    *(
+        "abfss://0f1e2d3c-aaaa-bbbb-cccc-0123456789ab@x.dfs.fabric.microsoft.com/y",
+        "-Dapp.secret=true -Dk8s.secret=12345",
+    ),
+    *("--secret=id=npmrc,src=/x", "secret=/run/secrets/x", "https://open.feishu.cn/open-apis/bot/v2/hook/$TOKEN"),
 ]
 
 
@@ -1302,7 +1311,7 @@ def test_req_bash_004_11_what_the_host_names_in_full_wins():
 PLAIN_ENDINGS = (
     "FILE PATH DIR DIRECTORY SOCK SOCKET NAME URL URI ENDPOINT HOST HOSTNAME DOMAIN SERVER PORT ADDR ADDRESS REALM NAMESPACE "
     "REGION ARN PREFIX ISSUER AUDIENCE PROVIDER OWNER USER USERNAME ALIAS EXPIRES EXPIRY EXPIRATION TTL LIFETIME DURATION "
-    "TIMEOUT PATHS DOMAINS PROVIDERS MANAGER BACKEND BACKENDS GROUP ROLE SCOPE SCOPES TYPE METHOD MODE FORMAT ALG ALGORITHM "
+    "TIMEOUT PATHS DOMAINS PROVIDERS SCOPE SCOPES TYPE METHOD FORMAT ALG ALGORITHM "
     "SAMESITE VERSION EXPIRE"
 )
 PLAIN_ENDINGS, OF_TWO_WORDS = PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE", "CLIENT_ID"]
@@ -4929,8 +4938,14 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     for value in (1e9, 1, 0.001):
         assert BashTool(timeout_s=value).profile.timeouts_s["default"] == value
     of_numpy = type("float64", (float,), {})(7)
-    tool = BashTool(timeout_s=of_numpy, profile=dataclasses.replace(JOBS, grace_s=of_numpy, drain_idle_s=of_numpy))
+    tool = BashTool(
+        timeout_s=of_numpy,
+        profile=dataclasses.replace(JOBS, grace_s=of_numpy, drain_idle_s=of_numpy, drain_total_s=of_numpy),
+    )
     assert tool.run("true").ok and tool.run("true", timeout_s=of_numpy).ok
+    limits = {"default": of_numpy, "background": of_numpy}
+    tool = BashTool(profile=dataclasses.replace(MODES, on_timeout=bash_tool.OnTimeout.KEEP, timeouts_s=limits))
+    assert tool.run("true").ok and tool.run("true", mode="background").ok
     for value in (-1, True, "3", 1.5):
         with pytest.raises(ValueError, match=re.escape("max_jobs takes a whole number from 0 up, got %r" % value)):
             BashTool(max_jobs=value)
@@ -4952,7 +4967,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         for name in names - used:
             with pytest.raises(ValueError) as refused:
                 dataclasses.replace(row, **{name: 7})
-            assert str(refused.value).startswith(name + " is not used where the truncation uses ")
+            assert str(refused.value).startswith(name + " is not used: the truncation uses ")
             assert all(other in str(refused.value).partition("truncation uses ")[2] for other in used)
     tool, job = BashTool(), bash_tool.Job.__new__(bash_tool.Job)
     wrong = {

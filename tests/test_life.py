@@ -588,10 +588,10 @@ def test_a_stop_asks_each_process_in_its_way():
 
 GO_ON = """psql -c a -c b; psql -Atc a -qcb; psql --command=a -c b; psql -qf a -c b; psql --file=a -f b; mysql -Ne a; mariadb --execute=a; sqlite3 -cmd a f; sqlite3 --init f f; python3 -i; python3 -ic 1; python3 -u -qi x.py; python3 -Bui; python3 -m code; python3 -m asyncio; python3 -m IPython; pypy3 -i
 python3 /usr/bin/ipython3; python3 -m pdb x.py; python3 manage.py shell"""
-END_AT_ONCE = """psql -c a; psql -Atc a -h localhost; psql --csv -c a; psql -f a; mysql a; mariadb -h b a; sqlite3 f; python3 x.py -i; python3 x.py --cli
+END_AT_ONCE = """psql -c a; psql -Atc a -h localhost; psql --csv -c a; psql -f a; psql -dfoo -c a; psql -Pfooter=off -f a; mysql a; mariadb -hserver a; sqlite3 f; python3 x.py -i; python3 x.py --cli
 python3 -I x.py; python3 -c i -i; python3 -Wignore x.py; python3 -m pytest -i; node -i"""
 ACT = """sort -o f; sort -uo f; sort -k1,1 -uof; sort --output=f; awk END{system(1)}; gawk -f f; gawk --file=f; mawk END{print|"sh"}
-awk {print>"f"}; awk END{"x"|getline}; awk END{print(s)>out}; awk END{printf("a",b)|c}"""
+awk {print>"f"}; awk END{"x"|getline}; awk END{print s>out}; awk END{print|c}; awk {print>("a" "b")}"""
 SERVE = """python3 /usr/bin/uvicorn a:b; python3 -m uvicorn a:b; python3 v/bin/hypercorn a:b; python3 manage.py runserver 80
 pypy3 manage.py runserver_plus; python3 /usr/bin/fastapi dev; python3 -c x --multiprocessing-fork"""
 SPAWNED_LINES = (
@@ -600,13 +600,14 @@ SPAWNED_LINES = (
 NO_SERVERS = "python3 gunicorn -k uvicorn.workers.UvicornWorker; python3 -c uvicorn.run(); python3 uvicorn.py; python3 my-uvicorn"
 SHELLS_OF_PEOPLE = "bash -ic a; bash -i; bash -lic a; bash --norc -i; zsh -ic a; sh -i -c a; /bin/bash -l -i -c a"
 OTHER_SHELLS = "bash -c a; bash x.sh; bash --init-file f -c a; bash -c -- ls; sh -ec a"
-PRINT_ALONE = "sort -r; sort -k1,1 -t,; grep -o x; cut --output-delimiter=,; awk {print}; awk $1>2||$2<3; awk {if($1>2)print}; awk -F, END{print(n)}"
+PRINT_ALONE = """sort -r; sort -k1,1 -t,; grep -o x; cut --output-delimiter=,; awk {print}; awk $1>2||$2<3; awk {if($1>2)print}
+awk {printf"%s|%s",$1,$2}; awk {print($1>2)}; awk {print $1||$2}; awk /print/||$1>1; awk -F, END{print(n)}"""
 
 
 WRONG_PATTERNS = [
     *(("GOES_ON", "bBdEIOPqsSuvx", "q"), ("ACTS_AT_END", "[^-", "[^u-")),
     *(("SERVERS", "[\\0/]", ""), ("INTERACTIVE", "[A-Za-z]*", ""), ("SPAWNED", "|\\.popen_loky_posix\\0", "")),
-    *(("GOES_ON", "[cf]|--", "c|--"), ("ACTS_AT_END", "|print[^;}\\n\\0]*[|>]", "")),
+    *(("GOES_ON", "[cf]|--", "c|--"), ("ACTS_AT_END", "|print[^;}\"(#|>\\n]{,99}[|>](?!\\|)", "")),
 ]
 
 
