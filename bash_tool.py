@@ -1352,9 +1352,9 @@ def look_at(pid: int) -> Process:
     line = _of_process(pid, "cmdline")
     with suppress(OSError):  # another user's, or gone
         name = os.path.basename(os.readlink(folder + "exe")).partition(" ")[0].partition("-")[0]
-        name = name.replace("pypy", "python")
         if name not in {*FILTERS, *GOES_ON, *WRAPPERS}:
-            name = name.rstrip("0123456789.td")  # python3.11; 3.13t without a GIL; debug builds
+            # python3.11; python3.13t, without a GIL; debug builds.
+            name = name.replace("pypy", "python").rstrip("0123456789.td")
         called = os.path.basename(os.fsdecode(line.partition(b"\0")[0]))
         # One file, many programs: Alpine, some builds of coreutils.
         if name in ("busybox", "toybox", "coreutils") and called in FILTERS | WRAPPERS:
@@ -2640,8 +2640,8 @@ def ended_note(path: str, outcome: Outcome) -> str:
         end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
         line = end.strip().rpartition("\n")[2].strip()
         last = "; last line: " + quote(line) if line else last
-    command, path = quote(outcome.command), make_printable(path)
-    words = outcome.pid, how, command, last, path
+    file = make_printable(path or NOWHERE % outcome.problem)
+    words = outcome.pid, how, quote(outcome.command), last, file
     return "background process %s %s: %s%s; output: %s" % words
 
 
@@ -4591,8 +4591,7 @@ class Exchange:
         if self.state == "stays":
             self.receive_end()
         for _ in _looks(self._gives_up_s + HOST_SLACK_S):
-            is_here = self._caller == threading.get_ident()
-            if is_here or self not in self._closing._exchanges:
+            if self._caller == threading.get_ident() or self not in self._closing._exchanges:
                 return
 
     def abandon(self) -> None:
@@ -4863,7 +4862,7 @@ class Job(NotCopied):
             stdout=profile.truncation.fit(stream, profile),
             total_bytes=stream.total_bytes,
             path=None if why else self.output_file,
-            problem=why,
+            problem=why or known.problem,
         )
 
 
@@ -4909,8 +4908,11 @@ def check_directory(cwd: AnyPath | None) -> str:
         os.stat(path + "/")  # ENOTDIR where it is a file
     except OSError as problem:
         tilde = ", and ~ is not expanded" * str(cwd).startswith("~")
-        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
-        raise OSError(problem.errno, wanted, path) from None
+        raise OSError(
+            problem.errno,
+            "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror),
+            path,
+        ) from None
     return path
 
 
@@ -4929,8 +4931,9 @@ def check_state_folder(given: AnyPath) -> str:
         os.stat(path + "/")
     except OSError as problem:
         if problem.errno in (errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
-            wanted = "state_dir takes a folder (%s)" % problem.strerror
-            raise OSError(problem.errno, wanted, path) from None
+            raise OSError(
+                problem.errno, "state_dir takes a folder (%s)" % problem.strerror, path
+            ) from None
     return path
 
 
@@ -5002,7 +5005,7 @@ class JobTable:
         known = outcome._replace(raw=(), kept=False)
         job = Job(outcome.path or "", self._terms.profile.grace_s, known)
         shown_bytes = sum(without_unfinished(stream).total_bytes for stream in outcome.raw)
-        job._shown_bytes = min(shown_bytes, FILE_CAP_BYTES)  # the file has no more
+        job._shown_bytes = min(shown_bytes, FILE_CAP_BYTES, job._size())  # the file has no more
         self._known[job.pid] = job
         return job
 

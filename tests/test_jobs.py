@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.known_commands import NAP
-from tests.processes import alive, eventually, number_in
+from tests.processes import PATIENCE_S, alive, eventually, number_in
 from tests.support import IN_A_SUPERVISOR, TOOL, WITHOUT, BashTool, Cancel, Client, background, bash_tool
 from tests.support import cancelled_when, changed, dying_host, fault, first_of, in_host, in_profile, keeping, lasting
 from tests.support import lives_in, needs_proc, notes_in, ran, record_beside, started, supervisor_of, tiny, told_in
@@ -243,7 +243,7 @@ def test_close_in_the_middle_of_starts():
                 assert os.path.exists(result.output_file) and bash_tool.Job(result.output_file, 0.3).kill()
 
 
-@fault("the_part_of_an_output", saboteur=("JobTable.add", "min(shown_bytes, FILE_CAP_BYTES)", "shown_bytes"))
+@fault("the_part_of_an_output", saboteur=("JobTable.add", "shown_bytes, FILE_CAP_BYTES", "shown_bytes"))
 @needs_proc
 def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is_capped():
     """What the answer of a kept command has shown is old, also where its file holds less than came."""
@@ -254,6 +254,27 @@ def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is
         assert result.total_bytes > 300_000 and os.stat(result.output_file).st_size < 210_000
         said = tool.call({"check_pid": result.pid}).text
         assert "(2 lines):\n\n[output file capped at 200KB: the rest was not saved]\n" in said, said
+
+
+ON_A_FULL_DISK = "_write_all(self._fd, chunk[:1000])\nraise OSError(28, 'No space left on device')"
+
+
+@fault("the_part_of_an_output_on_a_full_disk-1", saboteur=("JobTable.add", ", job._size()", ""))
+@fault("the_part_of_an_output_on_a_full_disk-2", saboteur=("Job._tell", "or known.problem", ""))
+def test_the_part_of_an_output_that_was_shown_is_not_new_again_on_a_full_disk():
+    module = variant_module(("Output._write", "_write_all(self._fd, chunk[: self.room])", ON_A_FULL_DISK))
+    profile = dataclasses.replace(module.JOBS, timeouts_s={"default": 1.0}, grace_s=0.5)
+    with module.BashTool(profile=profile) as tool:
+        result = tool.run("seq 60000; " + NAP)
+        assert result.status == "running" and "may be incomplete" in result.text
+        said = tool.call({"check_pid": result.pid}).text
+        assert "(0 lines)" in said and "may be incomplete" in said, said
+
+
+def test_the_end_of_a_kept_command_without_a_file_is_told():
+    with BashTool(profile=keeping(0.2), state_dir="/proc/nowhere") as tool:
+        job = tool.job(tool.run("echo a; sleep 1").pid)
+        assert job.wait(PATIENCE_S) and "output: nowhere (no file could be written: " in tool.run("true").text
 
 
 @needs_proc
