@@ -2889,6 +2889,9 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
     are_told_once()
     with BashTool(base_env=os.environ) as tool:
         assert tool.run("echo $%s; exit 1" % secret).notes == () and tool.run("exit 1").notes == ()
+    monkeypatch.setenv("PAGER", "https://me:pw@h/")
+    with BashTool() as tool:  # the tool's default under that name is not the host's value
+        assert tool.run("echo $PAGER").notes == (note + "PAGER",)
     with BashTool(carry=True) as tool:  # a command that has a variable of that name misses none
         tool.run("export MY_''TOKEN=own")
         assert tool.run("echo $MY_TOKEN $LAST_TOKEN").notes == (note + "LAST_TOKEN",)
@@ -4943,7 +4946,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         profile=dataclasses.replace(JOBS, grace_s=of_numpy, drain_idle_s=of_numpy, drain_total_s=of_numpy),
     )
     assert tool.run("true").ok and tool.run("true", timeout_s=of_numpy).ok
-    limits = {"default": of_numpy, "background": of_numpy}
+    limits = {"default": of_numpy, "background": type(of_numpy)(9)}
     tool = BashTool(profile=dataclasses.replace(MODES, on_timeout=bash_tool.OnTimeout.KEEP, timeouts_s=limits))
     assert tool.run("true").ok and tool.run("true", mode="background").ok
     for value in (-1, True, "3", 1.5):
