@@ -295,7 +295,7 @@ def in_group(pid, group):
     return False
 
 
-@clause("002.4", saboteur=("fit_streams", ".raw", '.raw if outcome.status != "timed_out" else ()'))
+@clause("002.4", saboteur=("fit_streams", ".raw", '.raw if outcome.report.status != "timed_out" else ()'))
 @fewer(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
     trap = "trap 'echo cleaned; exit' TERM; " if cleans_up else ""
@@ -510,7 +510,7 @@ OVERLONG = [
 @clause("003.7", ("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES"))
 @pytest.mark.parametrize("command", OVERLONG)
 def test_req_bash_003_7_the_limit_needs_no_host(command):
-    ended = bash_tool.Outcome("timed_out", limit_s=86400.0)
+    ended = bash_tool.Report("timed_out", limit_s=86400.0)
     assert MODES.timeouts_s["background"] == 86400
     assert bash_tool.describe_end(ended, ":") == "failed: timed out after 86400s"
     program = """
@@ -851,7 +851,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert job.kill() and not alive(job.pid)
 
 
-@clause("003.18", saboteur=("Exchange.perform", '"no supervisor could be started: " + why', '""'))
+@clause("003.18", saboteur=("Exchange._ask", '"no supervisor could be started: " + why', '""'))
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
@@ -936,7 +936,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
         assert result.exit_code == 137 and "still running: pid %d " % number_in("server") in result.text
 
 
-@clause("003.22", saboteur=("job_lines", "or is_left", "or not outcome.exit_code"))
+@clause("003.22", saboteur=("job_lines", "or has_leftovers", "or not report.exit_code"))
 @few(any_of("", "done\n", "no newline"), any_of("", "sleep 600 & ", "(setsid sleep 600 &); "))
 def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
     with BashTool() as tool, long_look():
@@ -1027,7 +1027,7 @@ def test_req_bash_003_25_jobs_without_locks(number):
         short = tool.job(tool.run("sleep 0.4; exit 3", mode="background").pid)
         assert short.wait(20) and short.exit_code == 3
         lost = tool.run("sleep 600", mode="background")
-        os.kill(tool.job(lost.pid)._outcome.supervisor[0], signal.SIGKILL)
+        os.kill(tool.job(lost.pid)._report.supervisor[0], signal.SIGKILL)
         assert tool.job(lost.pid).wait(20)
         while bash_tool.Job(lost.output_file).status == "running":  # until the fork server has reaped the supervisor
             time.sleep(0.01)
@@ -1532,12 +1532,16 @@ def test_req_bash_006_4_rejects_by_name():
         assert isinstance(request, bash_tool.Request) == fits
         reached.add(fits)
         if not fits:
-            assert request.error == "invalid_arguments" and len(request.reason) < 1000
-            request.reason.encode("utf-8")
+            assert request.report.error == "invalid_arguments" and len(request.report.reason) < 1000
+            request.report.reason.encode("utf-8")
             if isinstance(arguments, dict):
                 odd = [key for key in arguments if key not in ("command", "mode")]
-                assert '"command"' in request.reason or not odd and '"mode"' in request.reason
-                assert not odd or bash_tool.shorten(odd[0]) in request.reason and '"command", "mode"' in request.reason
+                assert '"command"' in request.report.reason or not odd and '"mode"' in request.report.reason
+                assert (
+                    not odd
+                    or bash_tool.shorten(odd[0]) in request.report.reason
+                    and '"command", "mode"' in request.report.reason
+                )
 
     answers()
     assert reached == {True, False}
@@ -1556,7 +1560,7 @@ def test_req_bash_006_5_takes_json_text(arguments):
     if not isinstance(json.loads(text), str) and not re.search("NaN|Infinity", text):
         assert bash_tool.parse_arguments(text, MODES) == same
     for broken in ("", "{", "[" * 100000, "1" * 5000, '{"command": "ls", "timeout": NaN}', text + "}", b"\xff"):
-        assert bash_tool.parse_arguments(broken, MODES).error == "invalid_arguments"
+        assert bash_tool.parse_arguments(broken, MODES).report.error == "invalid_arguments"
 
 
 @clause("006.6", saboteur=("define", '"bash", "description"', '"bash", "$comment": str(time.time()), "description"'))
@@ -1706,10 +1710,10 @@ def agreement(validates):
         request = bash_tool.parse_arguments(given, profile)
         reached.add((profile.name, admitted))
         if not admitted:
-            assert request.error == "invalid_arguments"
-            assert any('"%s"' % key in request.reason for key in (*profile.parameters, *arguments)), request
+            assert request.report.error == "invalid_arguments"
+            assert any('"%s"' % key in request.report.reason for key in (*profile.parameters, *arguments)), request
         elif refused_beyond_the_schema(arguments, profile):
-            assert request.error == "invalid_arguments"
+            assert request.report.error == "invalid_arguments"
         else:
             assert isinstance(request, (bash_tool.Request, bash_tool.Inquiry)), (arguments, request)
 
@@ -1763,6 +1767,7 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
         meant = "background" if background else (mode if row is MODES else None) or "default"
         assert said == bash_tool.Request("ls", meant, timeout / 1000 if counts else None)
         return
+    said = said.report
     assert said.error == "invalid_arguments" and said.reason.startswith("invalid arguments: " + wrong), said
 
 
@@ -1797,7 +1802,7 @@ def test_req_bash_006_12_no_word_of_modes():
 def test_req_bash_006_13_near_misses(number, form):
     def asked(row=MODES, **arguments):
         said = bash_tool.parse_arguments(arguments, row)
-        return said if not isinstance(said, bash_tool.Outcome) else said.reason
+        return said if not isinstance(said, bash_tool.Outcome) else said.report.reason
 
     text, of_command = form % number, {"command": "7"}
     spells = text.lstrip("-").isascii() and re.fullmatch("-?[0-9]{1,15}", text) and not text.endswith("\n")
@@ -1838,11 +1843,12 @@ def test_req_bash_006_14_what_there_is(modes, hidden):
         if "background" in there:
             assert said == bash_tool.Request("ls", "background")
         else:
+            said = said.report
             assert said.error == "invalid_arguments" and not (hidden and "mode" in said.reason)
 
 
 # ---- 007 Errors ----------------------------------------------------------------------------------------------------
-@clause("007.1", saboteur=("present", "(profile.nonzero_is_error and bool(outcome.exit_code))", "False"))
+@clause("007.1", saboteur=("present", "(profile.nonzero_is_error and bool(report.exit_code))", "False"))
 @given(st.integers(1, 255), st.booleans())
 @draws(20)
 def test_req_bash_007_1_states_the_code(code, prints):
@@ -1867,7 +1873,7 @@ def test_req_bash_007_2_names_the_signal(name):
         assert result.text.startswith("[command failed: exit code %d (SIG%s)" % (128 + number, name))
 
 
-@clause("007.3", saboteur=("format_brackets", "+ text", '+ ("" if outcome.exit_code else text)'))
+@clause("007.3", saboteur=("format_brackets", "+ text", '+ ("" if report.exit_code else text)'))
 @few(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 def test_req_bash_007_3_gives_the_output_too(text, code):
     with BashTool() as tool:
@@ -1908,9 +1914,9 @@ def test_req_bash_007_4_system_errors(tmp_path):
 @clause(
     "007.5",
     (
-        "Exchange.perform",
+        "Exchange._ask",
         "return failed(\n                        \"status_unknown\",",
-        "return Outcome(\"exited\", 0) or (",
+        "return Outcome(Report(\"exited\", 0)) or (",
     ),
 )
 @pytest.mark.parametrize("profile", sorted(PROFILES))
@@ -1927,7 +1933,7 @@ def test_req_bash_007_5_a_lost_status_is_unknown(profile):
         assert tool.run("echo fine").exit_code == 0
 
 
-@clause("007.6", saboteur=("status_line", "outcome.exit_code == 137", "not outcome.exit_code"))
+@clause("007.6", saboteur=("status_line", "report.exit_code == 137", "not report.exit_code"))
 @fewest(
     st.lists(known_commands(codes=any_of(0, 1, 136, 137, 138, 143), signals=["KILL", "TERM"]), min_size=4),
     endless(WAYS_OF_TERM[3]),
@@ -2362,7 +2368,7 @@ def test_req_bash_010_2_the_size_is_true(writes):
     assert result.total_bytes == sum(size for size, _ in writes) and result.exit_code == 0
 
 
-@clause("010.3", saboteur=("Exchange._let_go", "_engine.give_back", 'sys.modules.setdefault("leaked", []).append'))
+@clause("010.3", saboteur=("Exchange._move", "_engine.return_idle", 'sys.modules.setdefault("leaked", []).append'))
 def test_req_bash_010_3_nothing_stays():
     tool = BashTool(profile=tiny(default=0.1, grace=0.1, drain_idle_s=0.05))
 
@@ -2840,7 +2846,7 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     assert BashTool().run("echo quiet").text == "mine\nquiet\n"
 
 
-@clause("014.8", saboteur=("withheld_notes", "if outcome.exit_code else", "if not outcome.exit_code else"))
+@clause("014.8", saboteur=("withheld_notes", "if failed else", "if not failed else"))
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
     for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
@@ -3101,7 +3107,7 @@ def test_req_bash_015_3_the_second_cancel_kills():
         assert result.status == "timed_out" and time.monotonic() - begun < 30
 
 
-@clause("015.4", saboteur=("Exchange.perform", 'if self._count_stops(): return Outcome("cancelled")', "pass"))
+@clause("015.4", saboteur=("Exchange._ask", 'if self._count_stops(): return Outcome(Report("cancelled"))', "pass"))
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     def with_a_token_that_is_cancelled():
         before, cancel = descriptors(), Cancel()
@@ -3603,8 +3609,8 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
     "019.2",
     saboteur=(
         "Exchange._request",
-        "_engine.exchanges.add(self)",
-        "[n._line and n._line.send_stops(9) for n in list(_engine.exchanges)]\n_engine.exchanges.add(self)",
+        "self._line = _engine.borrow",
+        "[n._line and n._line.send_stops(9) for n in list(_engine.exchanges)]\nself._line = _engine.borrow",
     ),
 )
 @fewest(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
@@ -3763,8 +3769,8 @@ def test_req_bash_021_1_exactly_one_verb(chosen):
         assert isinstance(parsed, bash_tool.Request if verbs == ["command"] else bash_tool.Inquiry)
         assert verbs == ["command"] or parsed.kill == (verbs == ["kill_pid"])
     else:
-        assert parsed.error == "invalid_arguments"
-        assert all('"%s"' % verb in parsed.reason for verb in ("command", "check_pid", "kill_pid"))
+        assert parsed.report.error == "invalid_arguments"
+        assert all('"%s"' % verb in parsed.report.reason for verb in ("command", "check_pid", "kill_pid"))
 
 
 def sanitised_naively(text):
@@ -3984,7 +3990,14 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause("021.8", saboteur=("Job._tell", "fit_streams(known, profile)", "known"))
+@clause(
+    "021.8",
+    saboteur=(
+        "Job._tell",
+        "fit_streams(Outcome(report, report.notes, path, self._streams), profile)",
+        "Outcome(report)",
+    ),
+)
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
         with BashTool(profile=keeping(0.5)) as tool:
@@ -4046,7 +4059,7 @@ def test_req_bash_021_10_milliseconds(value):
     if is_number and 1 <= value <= 86_400_000 and value == int(value):
         assert parsed.timeout_s == value / 1000
     else:
-        assert parsed.error == "invalid_arguments" and '"timeout" must be' in parsed.reason
+        assert parsed.report.error == "invalid_arguments" and '"timeout" must be' in parsed.report.reason
 
 
 # ---- 022 Streams as data -------------------------------------------------------------------------------------------
@@ -4182,7 +4195,7 @@ def test_req_bash_023_3_first_lines():
     whatever_it_was_doing()
 
 
-@clause("023.4", saboteur=("plain_code", "or outcome.signal else", "else"))
+@clause("023.4", saboteur=("plain_code", "or report.signal else", "else"))
 @pytest.mark.parametrize("command", ["exit 0", "exit 3", "kill -9 $$", "kill -TERM $$", "exit 137"])
 def test_req_bash_023_4_details(command):
     code = int(command.split()[1]) if command.startswith("exit") else -1
@@ -5163,7 +5176,7 @@ def test_req_bash_026_8_told_of_each_call(known, error):
     assert len(told) == 5 and told[-1][1].ok and os.path.exists("ran")
 
 
-@clause("026.9", saboteur=("BashTool.run", "raise ValueError(request.reason)", "pass"))
+@clause("026.9", saboteur=("BashTool.run", "raise ValueError(request.report.reason)", "pass"))
 @few(
     any_of(*[dict(command=value) for value in (5, None, b"x", ["ls"], "a\0b")])
     | any_of(*[dict(command="touch ran", mode=value) for value in ("fast", " ", 5, b"slow", "Default")])
@@ -5846,7 +5859,7 @@ def test_req_bash_028_15_says_what_was_not_kept(ends):
 
 
 # ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
-@clause("029.1", saboteur=("Exchange.perform", "self._plan.ephemeral", "False"))
+@clause("029.1", saboteur=("Exchange.tokens", "self._plan.ephemeral", "False"))
 def test_req_bash_029_1_closing_leaves_nothing():
     def opened():
         return BashTool(profile=tiny(default=AMPLE_S), ephemeral=True, max_jobs=99)
@@ -5899,7 +5912,7 @@ def test_req_bash_029_2_a_killed_host_leaves_nothing(known):
     assert len(pids) > len(known.leaves) and eventually(lambda: not any(map(alive, pids)), 1 + slack_s())
 
 
-@clause("029.3", saboteur=("Session._run", "exchange.release()", "pass"))
+@clause("029.3", saboteur=("Session._run", "exchange.notice_end()", "pass"))
 def test_req_bash_029_3_a_long_conversation():
     with BashTool(ephemeral=True) as tool:
         stays = [tool.run(lasting("sleep 600 >/dev/null &")).leftovers[0]]

@@ -80,7 +80,7 @@ UNSEEN = "002.3 003.12 003.13 003.17 003.23 008.5 014.3 019.2 021.3 027.6".split
 COUNTS_UNITS = ("shorten", "if len(text) <= ECHO_CHARS", "if len(text.encode('utf-16-le')) <= 2 * ECHO_CHARS")
 TELLS_THE_LAST = ("Life._stop", "self.status or status", "status")  # of a timeout and a cancel
 IF_WITHDRAWN = "if cancel._withdrawn:"
-LOSES_A_DESCRIPTOR = "if outcome.status == %s: os.dup(1)\n" + IF_WITHDRAWN
+LOSES_A_DESCRIPTOR = "if outcome.report.status == %s: os.dup(1)\n" + IF_WITHDRAWN
 WITHOUT_A_HALF = 'decode(re.sub(rb"[\\xe0-\\xef][\\x80-\\xbf]?\\Z", b"", stream.head))'
 CLOSES_ITS_PIPES = "[output._close_pipe(n) for n in [*output.pipes] if self.life.phase == 'end']"
 TWENTY_FOR_EACH_REASON = "[n for why in {*untold.values()} for n in [n for n in told if untold[n] == why][:NAMES_TOLD]]"
@@ -115,7 +115,7 @@ SERVERS = [
         ],
     ),
     ("002.4", "Command.look", "exited_s = monotonic()", "exited_s = monotonic()\n" + CLOSES_ITS_PIPES),
-    ("002.8", "Session._finish", "and not outcome.total_bytes", ""),
+    ("002.8", "Session._finish", "and not report.total_bytes", ""),
     ("002.8", "Session._finish", "(\"timed_out\", \"running\")", "(\"timed_out\", \"cancelled\")"),
     *wrong("003.1", "LOOK_S", 0.1, 1),
     ("003.3", "make_plan", "min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s"),
@@ -126,7 +126,7 @@ SERVERS = [
     ("003.17", {"command": [["^", "(sleep 1.5; kill -9 $$) >/dev/null 2>&1 & "]]}),
     # Output goes into a plain file, which opening empties.
     ("003.19", {"command": [["^", 'f=$(mktemp); exec 3>&1 >$f 2>&1; trap "cat $f >&3; rm $f" EXIT; ']]}),
-    ("003.23", "Command.note_end", ".note = note", ".add(note.encode())"),
+    ("003.23", "Command.note_end", "self.ending = note", "self.output.buffers[0].add(note.encode())"),
     ("003.24", "describe_end", "before_number or", ""),
     ("004.2", {"options": ["--keep-env", "REFRESH_*"]}),
     ("004.2", "SECRET_RULES", "|PRIVATE|PRIV|", "|PRIVATE|"),
@@ -185,7 +185,7 @@ SERVERS = [
     ("009.6", "Output.save", "_lock(self._fd)", "pass"),
     ("009.7", {"at_end": "rm -f $TMPDIR/bash-tool-of-*/output-*.log"}),
     ("009.7", {"at_end": "touch $TMPDIR/bash-tool-of-$(id -u)/output-0123456789ab.log"}),
-    ("010.3", "Session._finish", IF_WITHDRAWN, LOSES_A_DESCRIPTOR % "'cancelled' and outcome.duration_s"),
+    ("010.3", "Session._finish", IF_WITHDRAWN, LOSES_A_DESCRIPTOR % "'cancelled' and outcome.report.duration_s"),
     ("010.3", "Session._finish", IF_WITHDRAWN, LOSES_A_DESCRIPTOR % "'timed_out'"),
     ("011.1", "Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.exited_s"),
     ("011.1", "Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.heard_s or seen.exited_s"),
@@ -205,7 +205,10 @@ SERVERS = [
     ("012.4", "Engine.borrow", "or _has_ended(self._control)", "or _has_ended(self._control) and os.close(-1)"),
     (
         "012.4",
-        [("Engine.borrow", "or _has_ended(self._control)", ""), ("Engine.give_up", "self._control is not None", "0")],
+        [
+            ("Engine.borrow", "or _has_ended(self._control)", ""),
+            ("Engine.forget_fork_server", "self._control is not None", "0"),
+        ],
     ),
     ("013.1", "Shell.start", "(FileNotFoundError, NotADirectoryError)", "FileNotFoundError"),
     ("013.1", "Shell.start", "make_printable", "os.fsdecode"),
@@ -215,7 +218,7 @@ SERVERS = [
     *(("014.2", {"command": [["^", "unset %s; " % n]]}) for n in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT")),
     ("014.3", "scrub_env", 'not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))', "True"),
     ("014.6", {"said": [["HTTPS_PROXY, ", ""]]}),
-    ("014.6", "Session._finish", 'outcome.status != "rejected"', "True"),
+    ("014.6", "Session._finish", 'report.status != "rejected"', "True"),
     *(("014.6", "withheld_notes", "reasons.items()", "sorted(reasons.items())[::%d]" % step) for step in (1, -1)),
     ("014.6", "withheld_notes", "told[:NAMES_TOLD]", TWENTY_FOR_EACH_REASON),
     ("014.8", "withheld_notes", "name in words", "name in outcome.command + output"),
@@ -225,7 +228,7 @@ SERVERS = [
     ("014.9", "_FORCED_COLOUR", "|CLICOLOR_FORCE|", "|CLICOLOR|"),
     ("014.10", "_UNAUTHENTICATED", "|\\bnot\\ logged\\ in", "|\\bdenied"),
     ("014.10", "withheld_notes", "re.search(_UNAUTHENTICATED, ", "re.search(_UNAUTHENTICATED, outcome.command + "),
-    ("014.10", "withheld_notes", "if outcome.exit_code else", "if True else"),
+    ("014.10", "withheld_notes", "if failed else", "if True else"),
     ("014.11", "_OWN_ASKPASS", "(?:.*/)?", ""),
     ("014.11", "_OWN_ASKPASS", "ksshaskpass", ".*askpass.*"),
     ("014.13", "make_plan", "{**default, **env, **own}", "{**env, **default, **own}"),
@@ -233,7 +236,7 @@ SERVERS = [
     ("015.1", "Life._drain", "if self.stops:", "if self.stops and now >= self.due_s:"),
     ("015.3", *TELLS_THE_LAST),
     ("015.3", "Life._end", "self.stops > 1", "now >= self.started_s + self._plan.limit_s"),
-    ("016.1", "Exchange.receive", "live.take(0, (), final=True)", "pass"),
+    ("016.1", "Exchange._receive", "live.take(0, (), final=True)", "pass"),
     ("017.7", {"without": ["--deny"]}),
     ("017.8", "scrub_env", "& withheld", "& withheld and not group & kept"),
     ("017.8", {"without": ["--keep-env"]}),
