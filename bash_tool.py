@@ -6011,29 +6011,6 @@ def _show(begun: list[str], text: str) -> None:
     _write(2, text)
 
 
-# The options, as --help shows them: `...` may be repeated, and what stands in brackets left out.
-_OPTIONS = """\
---profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
---mode MODE  default (30s), slow (15min) or background
---timeout SECONDS  in place of the mode's limit (--mcp: BASH_TOOL_TIMEOUTS)
---cwd DIR  where the command runs
---state-dir DIR  where output files go (default: one folder per user)
---deny TEXT...  refuse commands that hold TEXT; may be repeated
---keep-env NAME...  pass a variable though it looks secret; may be repeated
---drop-env NAME...  withhold a variable whatever it looks like; may be repeated
---set NAME=VALUE...  change a limit, such as grace_s=2; may be repeated
---schema [STYLE]  print the definition: anthropic (default), openai, mcp, openai-chat, \
-openai-native, anthropic-native (--carry)
---log FILE  append a line of JSON for each call to FILE
---kill PID  end a background job, and say how it ended
---follow  show live output on stderr, before the answer on stdout
---json  print the whole result as one line of JSON
---mcp  serve the Model Context Protocol on stdin and stdout
---structured  with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)
---carry  with --mcp: keep the directory and exported variables
---ephemeral  end at exit what commands leave running, jobs too
---jobs  list the background jobs, with size and elapsed time
---version  print the version and this file's sha256"""
 # One of these is asked for; the other options go with all of them, or with those that stand here.
 _VERBS = "command schema mcp jobs kill version".split()
 _GOES_WITH = {
@@ -6058,20 +6035,8 @@ def _parser() -> Any:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80),
         description="Run a command as an LLM agent would, and print what the model would read.",
     )
-    verbs = parser.add_mutually_exclusive_group(required=True)
-    verbs.add_argument("command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin")
-    for line in _OPTIONS.splitlines():
-        head, _, text = line.partition("  ")
-        name, _, value = head.partition(" ")
-        how: Fields = {"action": "store_true"}
-        if value:
-            kind = {"PROFILE": str.lower, "SECONDS": float, "PID": int}.get(value, str)
-            how = {"metavar": value.strip("[.]"), "type": kind}
-        if value.endswith("..."):
-            how.update(action="append", default=[])
-        if value.startswith("["):
-            how.update(nargs="?", const="anthropic")
-        (verbs if name[2:] in _VERBS else parser).add_argument(name, help=text, **how)
+    _add_settings(parser)
+    _add_verbs(parser, parser.add_mutually_exclusive_group(required=True))
     parser.set_defaults(
         profile=os.environ.get("BASH_TOOL_PROFILE", "modes"),
         mode="default",
@@ -6086,6 +6051,75 @@ def _parser() -> Any:
         "exit code", "the command's own; 124 timed out, 125 the tool failed, 130 interrupted"
     )
     return parser
+
+
+def _add_settings(parser: Any) -> None:
+    """Adds the options that say how commands run."""
+    add = parser.add_argument
+    repeated = partial(add, action="append", default=[])
+    add("--profile", type=str.lower, help="modes, jobs, streams or guarded (BASH_TOOL_PROFILE)")
+    add("--mode", help="default (30s), slow (15min) or background")
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        help="in place of the mode's limit (--mcp: BASH_TOOL_TIMEOUTS)",
+    )
+    add("--cwd", metavar="DIR", help="where the command runs")
+    add(
+        "--state-dir",
+        metavar="DIR",
+        help="where output files go (default: one folder per user)",
+    )
+    repeated("--deny", metavar="TEXT", help="refuse commands that hold TEXT; may be repeated")
+    repeated(
+        "--keep-env",
+        metavar="NAME",
+        help="pass a variable though it looks secret; may be repeated",
+    )
+    repeated(
+        "--drop-env",
+        metavar="NAME",
+        help="withhold a variable whatever it looks like; may be repeated",
+    )
+    repeated(
+        "--set", metavar="NAME=VALUE", help="change a limit, such as grace_s=2; may be repeated"
+    )
+
+
+def _add_verbs(parser: Any, verbs: Any) -> None:
+    """Adds what can be asked for, of which the group `verbs` takes one, and what goes with it."""
+    flag = partial(parser.add_argument, action="store_true")
+    verb = verbs.add_argument
+    verb("command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin")
+    verb(
+        "--schema",
+        metavar="STYLE",
+        nargs="?",
+        const="anthropic",
+        help="print the definition: anthropic (default), openai, mcp, openai-chat, "
+        "openai-native, anthropic-native (--carry)",
+    )
+    parser.add_argument(
+        "--log", metavar="FILE", help="append a line of JSON for each call to FILE"
+    )
+    verb("--kill", metavar="PID", type=int, help="end a background job, and say how it ended")
+    flag("--follow", help="show live output on stderr, before the answer on stdout")
+    flag("--json", help="print the whole result as one line of JSON")
+    verb(
+        "--mcp",
+        action="store_true",
+        help="serve the Model Context Protocol on stdin and stdout",
+    )
+    flag("--structured", help="with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)")
+    flag("--carry", help="with --mcp: keep the directory and exported variables")
+    flag("--ephemeral", help="end at exit what commands leave running, jobs too")
+    verb(
+        "--jobs",
+        action="store_true",
+        help="list the background jobs, with size and elapsed time",
+    )
+    verb("--version", action="store_true", help="print the version and this file's sha256")
 
 
 def _options(argv: Sequence[str] | None) -> Any:
