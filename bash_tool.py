@@ -5519,10 +5519,11 @@ class BashTool(NotCopied):
 # The Model Context Protocol over two descriptors; a message is a line of JSON. `handle` says what a
 # message asks for, and does nothing else. A request is answered in the form of its era: with its
 # version in `_meta` (2026-07-28), or without one (up to 2025-11-25, where a handshake comes first).
-# The server remembers nothing between two messages but the calls under way. One loop reads, writes
-# and looks at the clock; each call has a thread, in which BashTool.call waits for the command. The
-# loop waits for all descriptors at once, so that neither a command nor a client that does not read
-# keeps another message waiting.
+# The server remembers nothing between two messages but the calls under way. Each call has a thread,
+# in which BashTool.call waits for the command. One loop reads and writes. It waits for all
+# descriptors at once, so that neither a command nor a client that does not read keeps another
+# message waiting. It sleeps until something happens: a thread that has something for it, and the
+# interpreter when a signal comes, write a byte to its wake pipe; poll(2) has the next deadline.
 
 # fmt: off
 MAX_MESSAGE_BYTES = 16 * MIB  # of a client; a command is at most some 300 KB by its description
@@ -5549,7 +5550,7 @@ UNKNOWN_METHOD = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNKNOWN_VERSION = -32022
-TURN_MS = 20  # of a wait while calls are under way: live output and heartbeats wake nobody
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # end a program, or stop its calls
 _SOURCE = 0  # the descriptor of the messages of the client
 _SINK = 1  # ... and of the answers
 Id = Union[str, int, float]  # 1.0 is an integer in JSON
@@ -5747,10 +5748,11 @@ class CallUnderway:
     _output = ""  # live output that no message has told, or its end
     _output_bytes = 0  # ... and how much there was of it
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, wake: Callable[[], None]) -> None:
         self.call = call
         self.answer: Message = {}  # the thread sets it when the call is over
         self.cancel = Cancel()
+        self._wake = wake
         self._began_s = self.told_s = monotonic()
         self._lock = threading.Lock()
 
@@ -5765,20 +5767,28 @@ class CallUnderway:
         with self._lock:
             self._output_bytes += skipped + len(text.encode())
             self._output = last_bytes(self._output + text, PROGRESS_BYTES)
+        self._wake()
+
+    def heartbeat_s(self) -> float:
+        """When a progress message is due without live output; inf if the client wants none."""
+        if self.call.token is None or self.cancel._withdrawn:
+            return inf
+        return self.told_s + HEARTBEAT_S
 
     def progress(self) -> Message | None:
         """The next progress message, if one is due: there is live output, or the silence was
         long enough."""
         now = monotonic()
+        due_s = self.heartbeat_s()
         with self._lock:
             text = self._output
             skipped = self._output_bytes - len(text.encode())
             self._output = ""
             self._output_bytes = 0
         text = mark_skipped(skipped, text)
-        if not text and now - self.told_s >= HEARTBEAT_S:
+        if not text and now >= due_s:
             text = "[still running after %ds]" % (now - self._began_s)
-        if not text or self.call.token is None or self.cancel._withdrawn:
+        if not text or due_s == inf:
             return None
         self._progress += 1
         self.told_s = now
@@ -5800,8 +5810,8 @@ class Server:
     _unsent = memoryview(b"")  # of the message that is being written
     _at_end = False  # nothing more is read
     _has_reader = True  # of the answers
-    _written_s = 0.0  # when the client had last made room for something
-    _signals = 0  # how many have come that end the server
+    _is_closed = False  # the tool; every foreground command is gone
+    _until_s = inf  # the phase that `serve` is in lasts no longer; a signal ends it
 
     def __init__(self, tool: BashTool, structured: bool) -> None:
         self._tool = tool
@@ -5813,48 +5823,61 @@ class Server:
         self._line = bytearray()  # the last of the input, as far as it has come
         self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
         self._outbox: deque[Message] = deque()  # other answers than those to calls
-        self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
-        os.set_blocking(self.interrupts, False)
+        self._wake_reader, self.wake_writer = os.pipe()  # for numbers of signals, and zeros
+        os.set_blocking(self.wake_writer, False)
 
     def serve(self) -> None:
         """Returns when the client has left or a signal has ended the server. By then every
         foreground command is gone; one more signal skips the grace, but for GOODBYE_S. Jobs go on.
         At the end of the input alone, calls may end by themselves for LAST_CALLS_S. The others are
         not answered: a late answer crashed a client (SDK for Python 1.30)."""
-        while not self._at_end and not self._signals:
-            self._turn(TURN_MS if self._calls else None)
-        obeyed = min(1, self._signals)  # the first signal has ended the loop
-        ended_s = -inf if obeyed else monotonic()
-        while (self._inbox or self._calls) and self._has_reader and not self._signals:
-            if monotonic() > ended_s + LAST_CALLS_S:
-                break
-            self._turn(TURN_MS)
-        for underway in self._calls.values():
-            if not (obeyed or underway.answer):
-                underway.cancel._withdrawn = True
-        closer = threading.Thread(target=self._tool.close, daemon=True)
-        closer.start()
-        while closer.is_alive():
-            if self._signals > obeyed:
-                obeyed = self._signals
-                if monotonic() > ended_s + GOODBYE_S:
-                    self._tool._session.closing.cancel()
-            self._turn(TURN_MS)
-        self._written_s = monotonic()
-        while self._has_reader and monotonic() < self._written_s + FLUSH_S:
-            if self._signals > obeyed or not (self._unsent or self._calls or self._outbox):
-                break
-            self._turn(TURN_MS)
+        self._turn_while(lambda: not self._at_end)
+        is_told = self._until_s < inf  # by a signal
+        ended_s = monotonic()
+        if not is_told:
+            self._turn_while(
+                lambda: self._has_reader and (self._inbox or self._calls),
+                ended_s + LAST_CALLS_S,
+            )
+            for underway in self._calls.values():
+                if not underway.answer:
+                    underway.cancel._withdrawn = True
+        threading.Thread(target=self._close, daemon=True).start()
+        while not self._is_closed:
+            self._turn_while(lambda: not self._is_closed)
+            if is_told or monotonic() > ended_s + GOODBYE_S:
+                self._tool._session.closing.cancel()
+        self._turn_while(
+            lambda: self._has_reader and (self._unsent or self._calls or self._outbox),
+            monotonic() + FLUSH_S,
+        )
 
-    def _turn(self, wait_ms: float | None) -> None:
-        """Waits until a descriptor is ready, reads and writes once, and handles what has come, as
-        far as there is room for answers."""
+    def _turn_while(self, goes_on: Callable[[], object], until_s: float = inf) -> None:
+        """A phase of `serve`: turns while this holds, until a moment, or until a signal comes that
+        ends the server."""
+        self._until_s = until_s
+        while goes_on() and monotonic() < self._until_s:
+            self._turn()
+
+    def _close(self) -> None:
+        """What the thread does that closes the tool."""
+        try:
+            self._tool.close()
+        finally:
+            self._is_closed = True
+            self._wake()
+
+    def _wake(self) -> None:
+        """Wakes the loop, from any thread."""
+        with suppress(BlockingIOError):  # a full pipe wakes the loop too
+            os.write(self.wake_writer, b"\0")
+
+    def _turn(self) -> None:
+        """Waits until something happens, reads and writes once, handles what has come, as far as
+        there is room for answers, and chooses what is written next."""
         has_room = len(self._outbox) < OUTBOX_MESSAGES
-        if not self._unsent and (message := self._next_message()):
-            # In plain ASCII: some clients split lines where Unicode does.
-            self._unsent = memoryview(json.dumps(message).encode() + b"\n")
         poller = select.poll()
-        poller.register(self._wake, select.POLLIN)
+        poller.register(self._wake_reader, select.POLLIN)
         if not self._at_end:
             # Without room for answers nothing is read until the client has closed its end: then
             # at most the kernel's buffer is left to read. poll(2) reports that end unasked for a
@@ -5863,22 +5886,29 @@ class Server:
             poller.register(_SOURCE, select.POLLIN if has_room else closed)
         if self._has_reader:  # poll(2) reports unasked, as POLLERR, that the reader has gone
             poller.register(_SINK, select.POLLOUT if self._unsent else 0)
-        events = dict(poller.poll(wait_ms))
-        if self._wake in events:
-            for number in os.read(self._wake, READ_BYTES):
-                if number == signal.SIGINT and not os.isatty(_SOURCE):
-                    # Ctrl-C in the terminal of a client: each call is answered. REQ-BASH-025.22
-                    for underway in self._calls.values():
-                        underway.cancel.cancel()
-                else:
-                    self._signals += bool(number)
+        due_s = [self._until_s]
+        if not self._unsent:  # else no heartbeat can be written yet
+            due_s += [underway.heartbeat_s() for underway in self._calls.values()]
+        wait_s = max(0.0, min(due_s) - monotonic())
+        events = dict(poller.poll(None if wait_s == inf else 1000 * wait_s))
         if _SOURCE in events:
             self._read()
         if _SINK in events:
             self._write(events[_SINK] == select.POLLOUT)
+        if self._wake_reader in events:
+            [number] = os.read(self._wake_reader, 1)  # two signals can end two phases
+            if number == signal.SIGINT and not os.isatty(_SOURCE):
+                # Ctrl-C in the terminal of a client: each call is answered. REQ-BASH-025.22
+                for underway in self._calls.values():
+                    underway.cancel.cancel()
+            elif number in _STOPS:
+                self._until_s = -inf
         while self._inbox and len(self._outbox) < OUTBOX_MESSAGES:
             if answer := self._take(self._inbox.popleft()):
                 self._outbox.append(answer)
+        if not self._unsent and (message := self._next_message()):
+            # In plain ASCII: some clients split lines where Unicode does.
+            self._unsent = memoryview(json.dumps(message).encode() + b"\n")
 
     def _read(self) -> None:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
@@ -5901,7 +5931,8 @@ class Server:
             if not is_ready:
                 raise BrokenPipeError
             self._unsent = self._unsent[os.write(_SINK, self._unsent[: select.PIPE_BUF]) :]
-            self._written_s = monotonic()
+            if self._is_closed:
+                self._until_s = monotonic() + FLUSH_S
         except BlockingIOError:  # where another process has set the flag
             pass
         except OSError:
@@ -5968,7 +5999,7 @@ class Server:
             )
             answer = present(refusal, self._tool.profile)
             return call_message(call, answer, self._structured)
-        underway = self._calls[call.id] = CallUnderway(call)
+        underway = self._calls[call.id] = CallUnderway(call, self._wake)
         try:
             threading.Thread(target=self._work, args=(underway,), daemon=True).start()
         except RuntimeError as problem:
@@ -5991,8 +6022,7 @@ class Server:
             underway.answer = call_message(call, result, self._structured)
         except BaseException as bug:  # also out of `confirm` and `on_call`
             underway.fail(bug)
-        with suppress(BlockingIOError):  # a full pipe wakes the loop too
-            os.write(self.interrupts, b"\0")
+        self._wake()
 
 
 @contextmanager
@@ -6001,7 +6031,7 @@ def _handled(handler: Callable[[int, Any], object]) -> Iterator[None]:
     to ignore, by nohup or as a job of a shell without job control."""
     before = {
         number: signal.signal(number, handler)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in _STOPS
         if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
@@ -6024,7 +6054,7 @@ def serve(tool: BashTool, *, structured: bool = False) -> None:
     # does nothing: an exception out of a handler could leave the loop at any place; and the kernel
     # may deliver a signal to another thread, while Python runs handlers in the main thread alone.
     server = Server(tool, structured)
-    before = signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
+    before = signal.set_wakeup_fd(server.wake_writer, warn_on_full_buffer=False)
     try:
         with _handled(_do_nothing):
             server.serve()
@@ -6068,29 +6098,6 @@ def _show(begun: list[str], text: str) -> None:
     _write(2, text)
 
 
-# The options, as --help shows them: `...` may be repeated, and what stands in brackets left out.
-_OPTIONS = """\
---profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
---mode MODE  default (30s), slow (15min) or background
---timeout SECONDS  in place of the mode's limit (--mcp: BASH_TOOL_TIMEOUTS)
---cwd DIR  where the command runs
---state-dir DIR  where output files go (default: one folder per user)
---deny TEXT...  refuse commands that hold TEXT; may be repeated
---keep-env NAME...  pass a variable though it looks secret; may be repeated
---drop-env NAME...  withhold a variable whatever it looks like; may be repeated
---set NAME=VALUE...  change a limit, such as grace_s=2; may be repeated
---schema [STYLE]  print the definition: anthropic (default), openai, mcp, openai-chat, \
-openai-native, anthropic-native (--carry)
---log FILE  append a line of JSON for each call to FILE
---kill PID  end a background job, and say how it ended
---follow  show live output on stderr, before the answer on stdout
---json  print the whole result as one line of JSON
---mcp  serve the Model Context Protocol on stdin and stdout
---structured  with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)
---carry  with --mcp: keep the directory and exported variables
---ephemeral  end at exit what commands leave running, jobs too
---jobs  list the background jobs, with size and elapsed time
---version  print the version and this file's sha256"""
 # One of these is asked for; the other options go with all of them, or with those that stand here.
 _VERBS = "command schema mcp jobs kill version".split()
 _GOES_WITH = {
@@ -6115,20 +6122,8 @@ def _parser() -> Any:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80),
         description="Run a command as an LLM agent would, and print what the model would read.",
     )
-    verbs = parser.add_mutually_exclusive_group(required=True)
-    verbs.add_argument("command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin")
-    for line in _OPTIONS.splitlines():
-        head, _, text = line.partition("  ")
-        name, _, value = head.partition(" ")
-        how: Fields = {"action": "store_true"}
-        if value:
-            kind = {"PROFILE": str.lower, "SECONDS": float, "PID": int}.get(value, str)
-            how = {"metavar": value.strip("[.]"), "type": kind}
-        if value.endswith("..."):
-            how.update(action="append", default=[])
-        if value.startswith("["):
-            how.update(nargs="?", const="anthropic")
-        (verbs if name[2:] in _VERBS else parser).add_argument(name, help=text, **how)
+    _add_settings(parser)
+    _add_verbs(parser, parser.add_mutually_exclusive_group(required=True))
     parser.set_defaults(
         profile=os.environ.get("BASH_TOOL_PROFILE", "modes"),
         mode="default",
@@ -6143,6 +6138,75 @@ def _parser() -> Any:
         "exit code", "the command's own; 124 timed out, 125 the tool failed, 130 interrupted"
     )
     return parser
+
+
+def _add_settings(parser: Any) -> None:
+    """Adds the options that say how commands run."""
+    add = parser.add_argument
+    repeated = partial(add, action="append", default=[])
+    add("--profile", type=str.lower, help="modes, jobs, streams or guarded (BASH_TOOL_PROFILE)")
+    add("--mode", help="default (30s), slow (15min) or background")
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        help="in place of the mode's limit (--mcp: BASH_TOOL_TIMEOUTS)",
+    )
+    add("--cwd", metavar="DIR", help="where the command runs")
+    add(
+        "--state-dir",
+        metavar="DIR",
+        help="where output files go (default: one folder per user)",
+    )
+    repeated("--deny", metavar="TEXT", help="refuse commands that hold TEXT; may be repeated")
+    repeated(
+        "--keep-env",
+        metavar="NAME",
+        help="pass a variable though it looks secret; may be repeated",
+    )
+    repeated(
+        "--drop-env",
+        metavar="NAME",
+        help="withhold a variable whatever it looks like; may be repeated",
+    )
+    repeated(
+        "--set", metavar="NAME=VALUE", help="change a limit, such as grace_s=2; may be repeated"
+    )
+
+
+def _add_verbs(parser: Any, verbs: Any) -> None:
+    """Adds what can be asked for, of which the group `verbs` takes one, and what goes with it."""
+    flag = partial(parser.add_argument, action="store_true")
+    verb = verbs.add_argument
+    verb("command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin")
+    verb(
+        "--schema",
+        metavar="STYLE",
+        nargs="?",
+        const="anthropic",
+        help="print the definition: anthropic (default), openai, mcp, openai-chat, "
+        "openai-native, anthropic-native (--carry)",
+    )
+    parser.add_argument(
+        "--log", metavar="FILE", help="append a line of JSON for each call to FILE"
+    )
+    verb("--kill", metavar="PID", type=int, help="end a background job, and say how it ended")
+    flag("--follow", help="show live output on stderr, before the answer on stdout")
+    flag("--json", help="print the whole result as one line of JSON")
+    verb(
+        "--mcp",
+        action="store_true",
+        help="serve the Model Context Protocol on stdin and stdout",
+    )
+    flag("--structured", help="with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)")
+    flag("--carry", help="with --mcp: keep the directory and exported variables")
+    flag("--ephemeral", help="end at exit what commands leave running, jobs too")
+    verb(
+        "--jobs",
+        action="store_true",
+        help="list the background jobs, with size and elapsed time",
+    )
+    verb("--version", action="store_true", help="print the version and this file's sha256")
 
 
 def _options(argv: Sequence[str] | None) -> Any:

@@ -4522,7 +4522,7 @@ def test_req_bash_025_8_a_withdrawn_call():
         client.ask("ping")
 
 
-@clause("025.9", saboteur=("Server.serve", "self._signals > obeyed:", "False:"))
+@clause("025.9", saboteur=("Server.serve", "is_told or monotonic() > ended_s + GOODBYE_S", "False"))
 @pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "HUP"])
 def test_req_bash_025_9_goodbye(goodbye):
     with Client(timeouts={"grace_s": 60}) as client:
@@ -4592,7 +4592,8 @@ def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
         ours, number = os.pipe()[1], getattr(signal, sys.argv[1])
         os.set_blocking(ours, False)
         signal.set_wakeup_fd(ours)
-        signal.signal(number, lambda *_: None)
+        for handled in (number, signal.SIGUSR1):
+            signal.signal(handled, lambda *_: None)
         before = signal.getsignal(number)
         answers = {"yes": True, "no": False}
         def confirm(command):
@@ -4608,6 +4609,7 @@ def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
             assert "carried" not in json.dumps(client.ask("tools/list")) and client.call("cd /; export A=1; : yes")
             assert client.call("echo $PWD $A yes")["structuredContent"]["text"] == "/ 1 yes\n"
             assert client.call("touch made; : no")["structuredContent"]["error"] == "not_confirmed"
+            client.process.send_signal(signal.SIGUSR1)  # the program's own business
             assert client.call("never yes")["structuredContent"]["error"] == "denied"
             for command in ("touch made; : neither", "touch made; : exit"):
                 problem = client.ask("tools/call", name="bash", arguments={"command": command})["error"]
@@ -4654,7 +4656,7 @@ def test_req_bash_025_25_what_ends_soon_is_answered(known, pause_s):
     assert eventually(are_answered)
 
 
-@clause("025.26", saboteur=("Server.serve", "if not (obeyed or underway.answer):", "if False:"))
+@clause("025.26", saboteur=("Server.serve", "if not underway.answer:", "if False:"))
 @pytest.mark.parametrize("goodbye", ["EOF", "EOF, TERM", "TERM, EOF"])
 def test_req_bash_025_26_the_late_are_not_answered(goodbye):
     # They have the whole grace, whatever the client sends in the next 2.5 s; the SDKs send TERM after 2 s. TERM ends
@@ -4698,7 +4700,7 @@ def test_req_bash_025_10_live_output(writes):
             assert "".join(note["message"] for note in told) == written
 
 
-@clause("025.11", saboteur=("CallUnderway.progress", ">= HEARTBEAT_S", ">= HEARTBEAT_S * 9"))
+@clause("025.11", saboteur=("CallUnderway.heartbeat_s", "+ HEARTBEAT_S", "+ HEARTBEAT_S * 9"))
 def test_req_bash_025_11_heartbeat():
     assert bash_tool.HEARTBEAT_S == 10
     with Client(module=variant_module(HEARTBEAT_S="0.6"), timeouts={"grace_s": 3}) as client:
