@@ -665,6 +665,7 @@ class Plan(NamedTuple):
     # Of each stream: how many bytes of its beginning and of its end are kept, and whether its
     # newlines are counted.
     buffer_sizes: tuple[int, int, bool]
+    whole_bytes: int  # ... and for a program at least so much of each stream, until the answer
     folder: bytes  # where output files and records stand
     file_prefix: str  # of their names
 
@@ -690,6 +691,12 @@ class Fitted(NamedTuple):
     got_bytes: int  # what the limit was compared with
     cut: bool
     details: Mapping[str, Any] = {}  # what `keep_tail` tells a program of the cut
+    whole: str | None = None  # all of the text, if it was cut, kept, and asked for by a program
+
+    @property
+    def for_program(self) -> str:
+        """What a program gets: all of the text, else what a model gets."""
+        return self.text if self.whole is None else self.whole
 
 
 NO_STREAM = Fitted("", 0, False)
@@ -914,7 +921,11 @@ class Output:
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
-        self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
+        head_bytes, tail_bytes, count_lines = plan.buffer_sizes
+        head_bytes = max(head_bytes, plan.whole_bytes - tail_bytes)
+        self.buffers = [
+            OutputBuffer(head_bytes, tail_bytes, count_lines) for _ in range(plan.streams)
+        ]
         # None: the bytes go to a file, or are not saved.
         self._pending: bytearray | None = bytearray()
 
@@ -966,8 +977,10 @@ class Output:
         return sum(buffer.total_bytes for buffer in self.buffers)
 
     def is_long_text(self) -> bool:
-        """True if the text of a stream is over the limit: three bytes replace an invalid one, and
-        a NUL."""
+        """True if the text of a stream is over the limit though its bytes are not: three bytes
+        replace an invalid one, and a NUL."""
+        if self._pending is None:
+            return False
         texts = [decode(b"".join(buffer.captured()[:2])) for buffer in self.buffers]
         return any(
             len(text.replace("\0", "\ufffd").encode()) > self._plan.limit_bytes
@@ -2162,6 +2175,7 @@ class Request(NamedTuple):
     cwd: str | None = None  # in place of the tool's
     env: Env | None = None  # beside the tool's
     stdin: bytes | None = None
+    whole: bool = False  # a program asks, which reads the streams whole
 
 
 class Inquiry(NamedTuple):
@@ -2215,6 +2229,9 @@ class Format(NamedTuple):
     tells_jobs: bool = False  # it can say that a command goes on
 
 
+# Where a command has no code: as timeout(1), docker-run(1), bash have them.
+EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
+
 # What an Outcome, a Result and a line of the log say in the same words.
 FACTS = "status exit_code signal error duration_s total_bytes pid".split()
 
@@ -2229,9 +2246,11 @@ class Result:
                   `failed` (the tool could not run the command, or lost it); of a job also `lost`
     exit_code     of the shell, 128 + n after signal n; None where the shell did not end by itself
     signal        the name of the signal that ended the shell
-    stdout        the first stream as it is shown, or both where the profile merges them
+    stdout        the first stream as it is shown, or both where the profile merges them. Of `run`
+                  all of it, cleaned, up to 4 MiB; beyond that, and of a background command, as it
+                  is shown
     stderr        the second stream
-    truncated     whether a stream is not shown whole
+    truncated     whether `text` does not show a stream whole
     total_bytes   how many bytes of output came; in the answer to a check, since the last one
     pid           the number of a job: its process and process group
     output_file   the path of the file that holds the whole output, if there is one; where it
@@ -2242,7 +2261,7 @@ class Result:
     leftovers     the numbers of the processes that the answer names as still running, all of them
     details       what the profile says to programs: a dict that JSON can hold
     stdout_bytes  all that came on the first stream, or on both where the profile merges them, as it
-                  was written; None where not all of it was kept
+                  was written; None where not all of it was kept, and `stdout` is not whole
     stderr_bytes  the same of the second stream; empty where the profile merges them
     ok            True where `exit_code` is 0 and `error` None
     """
@@ -2265,6 +2284,8 @@ class Result:
     details: Mapping[str, Any] = field(default_factory=dict)
     stdout_bytes: bytes | None = field(default=None, repr=False)
     stderr_bytes: bytes | None = field(default=None, repr=False)
+    _command: str = field(default="", repr=False)  # these two are for `check`
+    _end: str = field(default="", repr=False)  # lines on the end that say more than a code
 
     def __str__(self) -> str:
         return self.text
@@ -2274,10 +2295,22 @@ class Result:
         """True for a command that exited with exit code 0, and no `error`."""
         return self.exit_code == 0 and self.error is None
 
+    def check(self) -> Result:
+        """The result itself where `ok` is true or the command goes on as a job. Else raises
+        subprocess.CalledProcessError. Its `returncode` is never 0: the command's own code; 124
+        after a timeout, 130 after a cancel, 125 for everything else. Its `output` is `stdout`,
+        behind a line that says how the command ended where that is more than a code."""
+        if self.ok or self.status == "running":
+            return self
+        code = self.exit_code or EXIT_CODES.get(self.status, EXIT_CODES["failed"])
+        output = self._end + self.stdout
+        raise subprocess.CalledProcessError(code, self._command, output, self.stderr)
+
     def to_dict(self) -> Fields:
         """The fields as a dict that `json.dumps` takes: all but the bytes."""
         known = dict(vars(self), notes=list(self.notes), leftovers=list(self.leftovers))
-        del known["stdout_bytes"], known["stderr_bytes"]
+        for name in ("stdout_bytes", "stderr_bytes", "_command", "_end"):
+            del known[name]
         return known
 
 
@@ -2565,12 +2598,29 @@ def size_buffers(profile: Profile) -> tuple[int, int, bool]:
     return 4 + most, 0, False
 
 
-def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
-    """The outcome with the streams that are shown, and their texts."""
+def narrow(streams: Sequence[Captured], profile: Profile) -> list[Captured]:
+    """What is kept of the streams for a text, where more was kept for a program."""
+    head_bytes, tail_bytes, _ = size_buffers(profile)
+    narrowed = []
+    for stream in streams:
+        data = stream.head + stream.tail
+        tail = data[max(head_bytes, len(data) - tail_bytes) :]
+        narrowed.append(stream._replace(head=data[:head_bytes], tail=tail))
+    return narrowed
+
+
+def fit_streams(outcome: Outcome, profile: Profile, whole: bool = False) -> Outcome:
+    """The outcome with the streams that are shown, and their texts; `whole`: for a program, which
+    gets all of a stream that was kept."""
     streams = outcome.raw
     if outcome.status == "running":  # the output of a background command is in its file
         streams = [without_unfinished(stream) for stream in streams if outcome.kept]
-    texts = [profile.truncation.fit(stream, profile) for stream in streams]
+    texts = [profile.truncation.fit(stream, profile) for stream in narrow(streams, profile)]
+    for index, stream in enumerate(streams):
+        if whole and texts[index].cut and is_complete(stream):
+            limitless: Fields = dict.fromkeys(profile.truncation.limits, sys.maxsize)
+            text = profile.truncation.fit(stream, replace(profile, **limitless)).text
+            texts[index] = texts[index]._replace(whole=text)
     stdout, stderr, *_ = *texts, NO_STREAM, NO_STREAM
     return outcome._replace(stdout=stdout, stderr=stderr, raw=streams)
 
@@ -2606,6 +2656,13 @@ def status_line(outcome: Outcome) -> str:
             "[command failed: exit code %s; not sent by this tool; possibly out of memory]"
         )
     return template % describe_code(outcome)
+
+
+def end_lines(outcome: Outcome) -> str:
+    """How a command ended, where an exit code alone does not say it."""
+    if describe_code(outcome) == str(outcome.exit_code) and not outcome.error:
+        return ""
+    return "".join(map(with_newline, [status_line(outcome), *note_lines(outcome)]))
 
 
 def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
@@ -2830,8 +2887,8 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     return Result(
         text=text,
         is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
-        stdout=outcome.stdout.text,
-        stderr=outcome.stderr.text,
+        stdout=outcome.stdout.for_program,
+        stderr=outcome.stderr.for_program,
         truncated=outcome.stdout.cut or outcome.stderr.cut,
         output_file=outcome.path,
         notes=tuple(outcome.notes),
@@ -2839,6 +2896,8 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         details=profile.format.details(outcome),
         stdout_bytes=stdout_bytes,
         stderr_bytes=stderr_bytes,
+        _command=outcome.command,
+        _end=end_lines(outcome),
         **{name: getattr(outcome, name) for name in FACTS},
     )
 
@@ -3316,13 +3375,18 @@ def refuse(reason: str) -> Outcome:
 
 
 def parse_command(
-    command: object, mode: Any, timeout_s: float | None, profile: Profile
+    command: object,
+    mode: Any,
+    timeout_s: float | None,
+    profile: Profile,
+    in_python: bool = False,
 ) -> Request | Outcome:
-    """A command that was asked for, as a request; or why not."""
+    """A command that was asked for, as a request; or why not, in the words of JSON or of Python."""
+    got = type(mode).__name__ if in_python else name_type(mode)
     if not isinstance(command, str):
-        return refuse('"command" must be a string, got %s' % name_type(command))
+        return refuse('"command" must be a string, got %s' % type(command).__name__)
     if mode not in list(profile.timeouts_s):
-        got = '"%s"' % shorten(mode) if isinstance(mode, str) else name_type(mode)
+        got = '"%s"' % shorten(mode) if isinstance(mode, str) else got
         return refuse(
             '"mode" must be one of %s, got %s' % (join_names(profile.timeouts_s), got)
         )
@@ -3836,6 +3900,7 @@ def encode_env(env: Env) -> dict[bytes, bytes]:
     return {fsencode(name): fsencode(value) for name, value in env.items()}
 
 
+WHOLE_BYTES = 4 * MIB  # of each stream: what `run` gives a program, whatever the profile cuts
 LOOK_S = 0.3  # a background command that ends by then is answered as ended
 
 
@@ -3882,6 +3947,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         saves=profile.saves,
         limit_bytes=profile.max_output_bytes,
         buffer_sizes=size_buffers(profile),
+        whole_bytes=WHOLE_BYTES if request.whole and not background else 0,
         folder=fsencode(terms.folder),
         file_prefix=profile.file_prefix,
     )
@@ -4035,6 +4101,7 @@ ACCEPT_S = 5.0          # a fork server that does not start by then is replaced,
 REQUESTS_MOST = 8       # supervisors that are asked: an idle one may end just before
 IDLE_MOST = 16          # idle supervisors that the host holds on to; with 4, 16 threads run 0.6
                         # times as many commands a second
+HELD_MOST = MIB         # output that a supervisor has held and is still borrowed again
 RECORD_CAP_BYTES = MIB  # a larger file is no record
 # fmt: on
 
@@ -4522,7 +4589,8 @@ class Exchange:
         elif answer.status == "exited" and not is_over and self._plan.ephemeral:
             self.state = "stays"
         else:
-            self._let_go(is_idle=is_over)
+            held = sum(len(stream.head + stream.tail) for stream in raw)
+            self._let_go(is_idle=is_over and held <= HELD_MOST)
             return answer
         if not self._count_stops():  # else one has crossed the answer: its bound stays
             self._gives_up_s = inf
@@ -5025,9 +5093,9 @@ class JobTable:
                 final = _lost(job._outcome)._replace(duration_s=job.duration_s)
             # The note comes first: an answer that tells the end takes the note away.
             self._untold.append((job.created, ended_note(job.output_file, final), job))
-            if exchange._plan.background:  # a check shows the output of kept commands alone
-                final = final._replace(raw=())
-            job._outcome = final
+            # A check shows the output of kept commands alone, and no program gets it whole.
+            raw = () if exchange._plan.background else narrow(final.raw, self._terms.profile)
+            job._outcome = final._replace(raw=raw)
         finally:
             job._monitor_pid = 0
             exchange.forget()
@@ -5122,6 +5190,7 @@ class Session:
             outcome = Outcome("exited", exit_code=0, stdout=told)
         else:
             return self._run(request, cancel, on_live)
+        outcome = outcome._replace(command=getattr(request, "command", ""))
         return self._finish(outcome, cancel)
 
     def _finish(
@@ -5174,7 +5243,7 @@ class Session:
             exchange.release()
         refusal = judge_command(request, self.terms)
         if refusal is not None:
-            return self._finish(refusal, cancel)
+            return self._finish(refusal._replace(command=request.command), cancel)
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
@@ -5192,7 +5261,7 @@ class Session:
                 notes += self._carry.take_over(answer, start, starts, os.sysconf("SC_ARG_MAX"))
             job = self.jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
-            outcome = fit_streams(answer, self.terms.profile)
+            outcome = fit_streams(answer, self.terms.profile, request.whole)
             if cancel._withdrawn:
                 outcome = outcome._replace(status="cancelled", exit_code=None, path=None)
                 return self._finish(outcome, cancel)
@@ -5246,6 +5315,8 @@ class BashTool(NotCopied):
     commands confined. Raises ValueError for a mistake in these, and OSError (FileNotFoundError,
     NotADirectoryError, PermissionError, ...) for a `cwd` that is no directory and a `state_dir`
     that can never be one: these two looks may hang."""
+
+    _whole = True  # `run` gives its streams whole; the command line answers as `call` does
 
     def __init__(
         self,
@@ -5386,13 +5457,13 @@ class BashTool(NotCopied):
         """
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s, above_0=True)
-        request = parse_command(command, mode, timeout_s, self.profile)
+        request = parse_command(command, mode, timeout_s, self.profile, in_python=True)
         if isinstance(request, Outcome):
             raise ValueError(request.reason)
         sent = {"command": command, "mode": mode, "timeout_s": timeout_s, "stdin": stdin}
         data = stdin.encode() if isinstance(stdin, str) else stdin
         require(data is None or isinstance(data, bytes), "stdin", "str or bytes", type(stdin))
-        request = request._replace(stdin=data)
+        request = request._replace(stdin=data, whole=self._whole)
         return self._answer(sent, request, cwd, env, cancel, _with_notes(on_output))
 
     def jobs(self) -> list[Job]:
@@ -5979,8 +6050,6 @@ def serve(tool: BashTool, *, structured: bool = False) -> None:
 # The tool as a program, for a person, a script, and a client that starts a server of MCP. For a
 # command the program prints what a model would read, and ends with the exit code of the command.
 
-# Where the command has no code: as timeout(1), docker-run(1), bash have them.
-EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 TOLD_AFTER_S = 1  # after Ctrl-C on the command line, before it says what it waits for
 
 
@@ -6167,6 +6236,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         signal.alarm(TOLD_AFTER_S if cancel.count == 1 else 0)
 
     signal.signal(signal.SIGALRM, lambda *_: _write(2, told))
+    tool._whole = False
     with _handled(interrupted):
         result = tool.run(
             command,

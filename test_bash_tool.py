@@ -174,7 +174,7 @@ def test_req_bash_001_3_keeps_both_ends():
     assert {0, 1} <= {near for _, _, near in reached}
     with BashTool() as tool:
         for size, cut in ((131072, False), (131073, True)):
-            result = tool.run("head -c %d /dev/zero | tr '\\0' 'x'" % size)
+            result = tool.call({"command": "head -c %d /dev/zero | tr '\\0' 'x'" % size})
             assert result.truncated is cut and result.total_bytes == size
             assert result.stdout == ("x" * 4096 + "\n\n[snip]\n\n" + "x" * 4096 if cut else "x" * size)
 
@@ -5205,7 +5205,7 @@ def test_req_bash_026_11_bytes_as_they_were_written(out, err, name):
         kept = (out + err, b"") if name == "modes" else (out, err)
         assert (result.stdout_bytes, result.stderr_bytes) == kept and "_bytes=b" not in repr(result)
         assert not {"stdout_bytes", "stderr_bytes"} & set(result.to_dict()) and json.dumps(result.to_dict())
-        long = tool.run("seq 200000; echo on >&2", timeout_s=20)
+        long = tool.run("seq 700000; echo on >&2", timeout_s=20)
         assert (long.stdout_bytes, long.stderr_bytes) == (None, b"" if name == "modes" else b"on\n")
         stopped, refused = tool.run(lasting("echo on; sleep 600"), timeout_s=0.5), tool.call({"nonsense": 1})
         assert (stopped.stdout_bytes, refused.stdout_bytes, refused.stderr_bytes) == (b"on\n", None, None)
@@ -5316,6 +5316,84 @@ def test_req_bash_026_16_types():
     (job,) = [node for node in ast.parse(SOURCE).body if getattr(node, "name", "") == "Job"]
     waits = [ast.unparse(node.returns) for node in job.body if getattr(node, "name", "") == "wait"]
     assert waits == ["bool", "str | None", "bool | str | None"]
+
+
+LINES = "a line\n", "\x1b[31mé\x1b[m\r\n", "10%\r20%\n", "\0\xff€"
+
+
+@clause("026.17", saboteur=("make_plan", "if request.whole and not background", "if background"))
+@few(any_of(*sorted(PROFILES)), any_of(*LINES), sizes_about(131072, 4 << 20), any_of(0, 70_000, 4 << 20, (4 << 20) + 1))
+@example("modes", LINES[1], 4 << 20, 0)
+@example("jobs", LINES[0], 4 << 20, 4 << 20)
+@example("streams", LINES[3], (4 << 20) + 1, 4 << 20)
+def test_req_bash_026_17_whole_streams_for_a_program(name, line, first, second):
+    row, written = PROFILES[name], []
+    for number, size in enumerate((first, second), 1):
+        data = line.encode("latin-1", "replace")
+        written.append((data * (size // len(data) + 1))[:size])
+        Path("stream-%d" % number).write_bytes(written[-1])
+    if name == "modes":
+        written = [b"".join(written), b""]
+    command = "cat stream-1; cat stream-2 >&2"
+    with BashTool(profile=row) as tool:
+        result, shown = tool.run(command), tool.call({"command": command})
+        known = [row.cleaning(bash_tool.decode(data)) for data in written]
+        if name == "jobs":
+            known = [text.removesuffix("\n") for text in known]
+        for whole, cut, data, text in zip("stdout stderr".split(), (shown.stdout, shown.stderr), written, known):
+            fits = len(data) <= 4 << 20
+            assert getattr(result, whole) == (text if fits else cut)
+            assert getattr(result, whole + "_bytes") == (data if fits else None)
+        for field in "truncated total_bytes details is_error exit_code notes".split():
+            assert getattr(result, field) == getattr(shown, field), field
+        paths = str(result.output_file), str(shown.output_file)
+        assert result.text.replace(paths[0], "") == shown.text.replace(paths[1], "")
+    lines = "".join("%d\n" % n for n in range(1, 50_001))
+    with BashTool(profile=in_profile("jobs")) as tool:
+        kept = tool.run(lasting("seq 50000; sleep 600"))
+        assert kept.status == "running" and lines.startswith(kept.stdout) and len(kept.stdout) >= kept.total_bytes - 1
+    output = cli("--json", "seq 50000").stdout
+    assert json.loads(output)["stdout"] == BashTool().call({"command": "seq 50000"}).stdout
+
+
+@clause("026.18", saboteur=("Result.check", "self.exit_code or", "self.exit_code if self.exit_code is not None else"))
+@few(any_of(*sorted(PROFILES)), known_commands() | endless())
+@example("guarded", Known("echo out; echo err >&2; exit 3", "out\n", "err\n", code=3))
+@example("streams", Known("exit 137", code=137))
+def test_req_bash_026_18_check(name, known):
+    def failure(result):
+        with pytest.raises(subprocess.CalledProcessError) as raised:
+            result.check()
+        failed = raised.value
+        assert failed.stderr == result.stderr and failed.output.endswith(result.stdout)
+        return failed.returncode, failed.cmd, failed.output[: len(failed.output) - len(result.stdout)]
+
+    row = tiny(0.4 if known.code is None else 30, profile=PROFILES[name], on_timeout=bash_tool.OnTimeout.KILL)
+    with tempfile.TemporaryDirectory() as gone, BashTool(gone, profile=row, deny="not this") as tool:
+        result = tool.run(known.text)
+        if known.code == 0:
+            assert result.check() is result
+        elif known.code is None:
+            code, command, said = failure(result)
+            assert (code, command) == (124, known.text) and said.startswith("[command timed out after 0.4s]\n")
+        else:
+            is_signal = known.code - 128 in bash_tool.SIGNAL_NAMES
+            line = "[command failed: exit code %d (SIG" % known.code if is_signal else ""
+            code, command, said = failure(result)
+            assert (code, command) == (known.code, known.text) and said.startswith(line) and bool(said) is bool(line)
+        refused = "[system error: Command blocked by safety policy: contains 'not this']\n"
+        assert failure(tool.run("echo not this")) == (125, "echo not this", refused)
+        used = Cancel()
+        used.cancel()
+        assert failure(tool.run("echo it", cancel=used)) == (130, "echo it", "[command cancelled]\n")
+        os.rmdir(gone)
+        code, command, said = failure(tool.run("true"))
+        assert (code, command) == (125, "true") and said.startswith("[the working directory ")
+        os.mkdir(gone)
+    assert failure(tool.run("echo it")) == (125, "echo it", "[system error: this tool is closed]\n")
+    with BashTool(profile=in_profile("jobs")) as tool:
+        kept = tool.run(lasting("sleep 600"))
+        assert kept.check() is kept and kept.status == "running"
 
 
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
