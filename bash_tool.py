@@ -665,7 +665,6 @@ class Plan(NamedTuple):
     # Of each stream: how many bytes of its beginning and of its end are kept, and whether its
     # newlines are counted.
     buffer_sizes: tuple[int, int, bool]
-    whole_bytes: int  # ... and for a program at least so much of each stream, until the answer
     folder: bytes  # where output files and records stand
     file_prefix: str  # of their names
 
@@ -691,12 +690,6 @@ class Fitted(NamedTuple):
     got_bytes: int  # what the limit was compared with
     cut: bool
     details: Mapping[str, Any] = {}  # what `keep_tail` tells a program of the cut
-    whole: str | None = None  # all of the text, if it was cut, kept, and asked for by a program
-
-    @property
-    def for_program(self) -> str:
-        """What a program gets: all of the text, else what a model gets."""
-        return self.text if self.whole is None else self.whole
 
 
 NO_STREAM = Fitted("", 0, False)
@@ -921,11 +914,7 @@ class Output:
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
-        head_bytes, tail_bytes, count_lines = plan.buffer_sizes
-        head_bytes = max(head_bytes, plan.whole_bytes - tail_bytes)
-        self.buffers = [
-            OutputBuffer(head_bytes, tail_bytes, count_lines) for _ in range(plan.streams)
-        ]
+        self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
         # None: the bytes go to a file, or are not saved.
         self._pending: bytearray | None = bytearray()
 
@@ -2188,6 +2177,8 @@ class Inquiry(NamedTuple):
 class Restart(NamedTuple):
     """A request to forget the state that is carried over."""
 
+    command: str = ""
+
 
 class Start(NamedTuple):
     """What a command starts with."""
@@ -2598,31 +2589,36 @@ def size_buffers(profile: Profile) -> tuple[int, int, bool]:
     return 4 + most, 0, False
 
 
-def narrow(streams: Sequence[Captured], profile: Profile) -> list[Captured]:
-    """What is kept of the streams for a text, where more was kept for a program."""
+def narrow(stream: Captured, profile: Profile) -> Captured:
+    """What would have been kept of a stream for the text alone; for a program more may be."""
     head_bytes, tail_bytes, _ = size_buffers(profile)
-    narrowed = []
-    for stream in streams:
-        data = stream.head + stream.tail
-        tail = data[max(head_bytes, len(data) - tail_bytes) :]
-        narrowed.append(stream._replace(head=data[:head_bytes], tail=tail))
-    return narrowed
+    data = stream.head + stream.tail
+    tail = data[max(head_bytes, len(data) - tail_bytes) :]
+    return stream._replace(head=data[:head_bytes], tail=tail)
 
 
-def fit_streams(outcome: Outcome, profile: Profile, whole: bool = False) -> Outcome:
-    """The outcome with the streams that are shown, and their texts; `whole`: for a program, which
-    gets all of a stream that was kept."""
+def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
+    """The outcome with the streams that are shown, and their texts."""
     streams = outcome.raw
     if outcome.status == "running":  # the output of a background command is in its file
         streams = [without_unfinished(stream) for stream in streams if outcome.kept]
-    texts = [profile.truncation.fit(stream, profile) for stream in narrow(streams, profile)]
-    for index, stream in enumerate(streams):
-        if whole and texts[index].cut and is_complete(stream):
-            limitless: Fields = dict.fromkeys(profile.truncation.limits, sys.maxsize)
-            text = profile.truncation.fit(stream, replace(profile, **limitless)).text
-            texts[index] = texts[index]._replace(whole=text)
+    fit = profile.truncation.fit
+    texts = [fit(narrow(stream, profile), profile) for stream in streams]
     stdout, stderr, *_ = *texts, NO_STREAM, NO_STREAM
     return outcome._replace(stdout=stdout, stderr=stderr, raw=streams)
+
+
+def with_whole_streams(result: Result, profile: Profile) -> Result:
+    """The result for a program: a stream of which all was kept is shown as if none were too
+    long."""
+    limits: Fields = dict.fromkeys(profile.truncation.limits, sys.maxsize)
+    row = replace(profile, **limits)
+    whole: Fields = {}
+    for name in ("stdout", "stderr"):
+        data = getattr(result, name + "_bytes")
+        if data is not None:
+            whole[name] = row.truncation.fit(Captured(data, b"", len(data)), row).text
+    return replace(result, **whole)
 
 
 def describe_code(outcome: Outcome) -> str:
@@ -2887,8 +2883,8 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     return Result(
         text=text,
         is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
-        stdout=outcome.stdout.for_program,
-        stderr=outcome.stderr.for_program,
+        stdout=outcome.stdout.text,
+        stderr=outcome.stderr.text,
         truncated=outcome.stdout.cut or outcome.stderr.cut,
         output_file=outcome.path,
         notes=tuple(outcome.notes),
@@ -3375,18 +3371,13 @@ def refuse(reason: str) -> Outcome:
 
 
 def parse_command(
-    command: object,
-    mode: Any,
-    timeout_s: float | None,
-    profile: Profile,
-    in_python: bool = False,
+    command: object, mode: Any, timeout_s: float | None, profile: Profile
 ) -> Request | Outcome:
-    """A command that was asked for, as a request; or why not, in the words of JSON or of Python."""
-    got = type(mode).__name__ if in_python else name_type(mode)
-    if not isinstance(command, str):
+    """A command that was asked for, as a request; or why not."""
+    if not isinstance(command, str):  # a program's: a model's is checked before
         return refuse('"command" must be a string, got %s' % type(command).__name__)
     if mode not in list(profile.timeouts_s):
-        got = '"%s"' % shorten(mode) if isinstance(mode, str) else got
+        got = '"%s"' % shorten(mode) if isinstance(mode, str) else name_type(mode)
         return refuse(
             '"mode" must be one of %s, got %s' % (join_names(profile.timeouts_s), got)
         )
@@ -3925,6 +3916,9 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     elif profile.on_timeout is OnTimeout.KEEP:
         kept_s = float(profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
         answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
+    head_bytes, tail_bytes, counts_lines = size_buffers(profile)
+    if request.whole and not background:
+        head_bytes = max(head_bytes, WHOLE_BYTES - tail_bytes)
     return Plan(
         text=request.command.encode("utf-8", "surrogateescape"),
         shell=terms.shell,
@@ -3946,8 +3940,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         pipe_bytes=0,
         saves=profile.saves,
         limit_bytes=profile.max_output_bytes,
-        buffer_sizes=size_buffers(profile),
-        whole_bytes=WHOLE_BYTES if request.whole and not background else 0,
+        buffer_sizes=(head_bytes, tail_bytes, counts_lines),
         folder=fsencode(terms.folder),
         file_prefix=profile.file_prefix,
     )
@@ -4101,7 +4094,6 @@ ACCEPT_S = 5.0          # a fork server that does not start by then is replaced,
 REQUESTS_MOST = 8       # supervisors that are asked: an idle one may end just before
 IDLE_MOST = 16          # idle supervisors that the host holds on to; with 4, 16 threads run 0.6
                         # times as many commands a second
-HELD_MOST = MIB         # output that a supervisor has held and is still borrowed again
 RECORD_CAP_BYTES = MIB  # a larger file is no record
 # fmt: on
 
@@ -4589,8 +4581,8 @@ class Exchange:
         elif answer.status == "exited" and not is_over and self._plan.ephemeral:
             self.state = "stays"
         else:
-            held = sum(len(stream.head + stream.tail) for stream in raw)
-            self._let_go(is_idle=is_over and held <= HELD_MOST)
+            # The memory that a long output took may stay with the process.
+            self._let_go(is_idle=is_over and answer.total_bytes <= MIB)
             return answer
         if not self._count_stops():  # else one has crossed the answer: its bound stays
             self._gives_up_s = inf
@@ -5094,7 +5086,8 @@ class JobTable:
             # The note comes first: an answer that tells the end takes the note away.
             self._untold.append((job.created, ended_note(job.output_file, final), job))
             # A check shows the output of kept commands alone, and no program gets it whole.
-            raw = () if exchange._plan.background else narrow(final.raw, self._terms.profile)
+            raw = [] if exchange._plan.background else final.raw
+            raw = [narrow(stream, self._terms.profile) for stream in raw]
             job._outcome = final._replace(raw=raw)
         finally:
             job._monitor_pid = 0
@@ -5190,8 +5183,7 @@ class Session:
             outcome = Outcome("exited", exit_code=0, stdout=told)
         else:
             return self._run(request, cancel, on_live)
-        outcome = outcome._replace(command=getattr(request, "command", ""))
-        return self._finish(outcome, cancel)
+        return self._finish(outcome._replace(command=request.command), cancel)
 
     def _finish(
         self,
@@ -5261,11 +5253,13 @@ class Session:
                 notes += self._carry.take_over(answer, start, starts, os.sysconf("SC_ARG_MAX"))
             job = self.jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
-            outcome = fit_streams(answer, self.terms.profile, request.whole)
+            outcome = fit_streams(answer, self.terms.profile)
             if cancel._withdrawn:
                 outcome = outcome._replace(status="cancelled", exit_code=None, path=None)
                 return self._finish(outcome, cancel)
             result = self._finish(outcome, cancel, job, plan.env or ())
+            if request.whole and result.truncated:
+                result = with_whole_streams(result, self.terms.profile)
             if job is not None and outcome.status == "running":
                 self.jobs.start_monitor(job, exchange)
             is_answered = True
@@ -5457,7 +5451,7 @@ class BashTool(NotCopied):
         """
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s, above_0=True)
-        request = parse_command(command, mode, timeout_s, self.profile, in_python=True)
+        request = parse_command(command, mode, timeout_s, self.profile)
         if isinstance(request, Outcome):
             raise ValueError(request.reason)
         sent = {"command": command, "mode": mode, "timeout_s": timeout_s, "stdin": stdin}
