@@ -978,8 +978,10 @@ class Output:
         return sum(buffer.total_bytes for buffer in self.buffers)
 
     def is_long_text(self) -> bool:
-        """True if the text of a stream is over the limit: three bytes replace an invalid one, and
-        a NUL."""
+        """True if the text of a stream is over the limit though its bytes are not: three bytes
+        replace an invalid one, and a NUL."""
+        if self._pending is None:
+            return False
         texts = [decode(b"".join(buffer.captured()[:2])) for buffer in self.buffers]
         return any(
             len(text.replace("\0", "\ufffd").encode()) > self._plan.limit_bytes
@@ -2200,6 +2202,7 @@ class Request(NamedTuple):
     cwd: str | None = None  # in place of the tool's
     env: Env | None = None  # beside the tool's
     stdin: bytes | None = None
+    whole: bool = False  # a program asks, which reads the streams whole
 
 
 class Inquiry(NamedTuple):
@@ -2211,6 +2214,8 @@ class Inquiry(NamedTuple):
 
 class Restart(NamedTuple):
     """A request to forget the state that is carried over."""
+
+    command: str = ""
 
 
 class Start(NamedTuple):
@@ -2242,6 +2247,7 @@ class Truncation(NamedTuple):
     """What is shown of a stream that is too long."""
 
     fit: Callable[[Captured, "Profile"], Fitted]
+    keeps: str  # what it leaves of a stream: its "ends", "tail" or "head"
     limits: tuple[str, ...]  # the fields of a profile that `fit` looks at
 
 
@@ -2250,8 +2256,14 @@ class Format(NamedTuple):
 
     write: Callable[[Outcome, "Profile"], str]
     details: Callable[[Outcome], Fields]  # what a program reads beside the text
+    tells_of: (
+        str  # the truncation that its notices are about; of a "head" the text tells itself
+    )
     tells_jobs: bool = False  # it can say that a command goes on
 
+
+# Where a command has no code: as timeout(1), docker-run(1), bash have them.
+EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 
 # What a Report, a Result and a line of the log say in the same words.
 FACTS = "status exit_code signal error duration_s total_bytes pid".split()
@@ -2267,9 +2279,11 @@ class Result:
                   `failed` (the tool could not run the command, or lost it); of a job also `lost`
     exit_code     of the shell, 128 + n after signal n; None where the shell did not end by itself
     signal        the name of the signal that ended the shell
-    stdout        the first stream as it is shown, or both where the profile merges them
+    stdout        the first stream as it is shown, or both where the profile merges them. Of `run`
+                  all of it, cleaned, up to 4 MiB; beyond that, and of a background command, as it
+                  is shown
     stderr        the second stream
-    truncated     whether a stream is not shown whole
+    truncated     whether `text` does not show a stream whole
     total_bytes   how many bytes of output came; in the answer to a check, since the last one
     pid           the number of a job: its process and process group
     output_file   the path of the file that holds the whole output, if there is one; where it
@@ -2280,7 +2294,7 @@ class Result:
     leftovers     the numbers of the processes that the answer names as still running, all of them
     details       what the profile says to programs: a dict that JSON can hold
     stdout_bytes  all that came on the first stream, or on both where the profile merges them, as it
-                  was written; None where not all of it was kept
+                  was written; None where not all of it was kept, and `stdout` is not whole
     stderr_bytes  the same of the second stream; empty where the profile merges them
     ok            True where `exit_code` is 0 and `error` None
     """
@@ -2303,6 +2317,8 @@ class Result:
     details: Mapping[str, Any] = field(default_factory=dict)
     stdout_bytes: bytes | None = field(default=None, repr=False)
     stderr_bytes: bytes | None = field(default=None, repr=False)
+    # For `check`: the command, and lines on its end that say more than a code.
+    _told: tuple[str, str] = field(default=("", ""), repr=False)
 
     def __str__(self) -> str:
         return self.text
@@ -2312,10 +2328,21 @@ class Result:
         """True for a command that exited with exit code 0, and no `error`."""
         return self.exit_code == 0 and self.error is None
 
+    def check(self) -> Result:
+        """The result itself where `ok` is true or the command goes on as a job. Else raises
+        subprocess.CalledProcessError. Its `returncode` is never 0: the command's own code; 124
+        after a timeout, 130 after a cancel, 125 for everything else. Its `output` is `stdout`,
+        behind a line that says how the command ended where that is more than a code."""
+        if self.ok or self.status == "running":
+            return self
+        command, lines = self._told
+        code = self.exit_code or EXIT_CODES.get(self.status, EXIT_CODES["failed"])
+        raise subprocess.CalledProcessError(code, command, lines + self.stdout, self.stderr)
+
     def to_dict(self) -> Fields:
         """The fields as a dict that `json.dumps` takes: all but the bytes."""
         known = dict(vars(self), notes=list(self.notes), leftovers=list(self.leftovers))
-        del known["stdout_bytes"], known["stderr_bytes"]
+        del known["stdout_bytes"], known["stderr_bytes"], known["_told"]
         return known
 
 
@@ -2603,14 +2630,33 @@ def size_buffers(profile: Profile) -> tuple[int, int, bool]:
     return 4 + most, 0, False
 
 
+def narrow(stream: Captured, profile: Profile) -> Captured:
+    """What would have been kept of a stream for the text alone; for a program more may be."""
+    head_bytes, tail_bytes, _ = size_buffers(profile)
+    data = stream.head + stream.tail
+    tail = data[max(head_bytes, len(data) - tail_bytes) :]
+    return stream._replace(head=data[:head_bytes], tail=tail)
+
+
 def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
     """The outcome with the streams that are shown, and their texts."""
     streams = outcome.raw
     if outcome.report.status == "running":  # the output of a background command is in its file
         streams = [without_unfinished(stream) for stream in streams if outcome.kept]
-    texts = [profile.truncation.fit(stream, profile) for stream in streams]
+    fit = profile.truncation.fit
+    texts = [fit(narrow(stream, profile), profile) for stream in streams]
     stdout, stderr, *_ = *texts, NO_STREAM, NO_STREAM
     return outcome._replace(stdout=stdout, stderr=stderr, raw=streams)
+
+
+def with_whole_streams(result: Result, profile: Profile) -> Result:
+    """The result for a program: with all of the text of each stream of which all was kept."""
+    texts: Fields = {}
+    for name in ("stdout", "stderr"):
+        data = getattr(result, name + "_bytes")
+        if data is not None:
+            texts[name] = profile.cleaning(decode(data))
+    return replace(result, **texts)
 
 
 def describe_code(report: Report) -> str:
@@ -2645,6 +2691,14 @@ def status_line(outcome: Outcome) -> str:
             "[command failed: exit code %s; not sent by this tool; possibly out of memory]"
         )
     return template % describe_code(report)
+
+
+def end_lines(outcome: Outcome) -> str:
+    """How a command ended, where an exit code alone does not say it."""
+    report = outcome.report
+    if describe_code(report) == str(report.exit_code) and not report.error:
+        return ""
+    return "".join(map(with_newline, [status_line(outcome), *note_lines(outcome)]))
 
 
 def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
@@ -2700,10 +2754,10 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
         text = with_newline(text) + outcome.stderr.text
     text += report.ending
     lines = [status_line(outcome)]
-    has_modes = "mode" in profile.parameters
-    has_longer = has_modes and {"slow", "background"} <= profile.timeouts_s.keys()
+    has_longer = "mode" in profile.parameters and "slow" in profile.timeouts_s
     if has_longer and outcome.mode == "default" and report.status == "timed_out":
-        lines.append('[for longer commands use mode="slow", for servers mode="background"]')
+        servers = ', for servers mode="background"' * ("background" in profile.timeouts_s)
+        lines.append('[for longer commands use mode="slow"%s]' % servers)
     lines += note_lines(outcome)
     if report.pid is not None:
         lines += job_lines(outcome)
@@ -2726,7 +2780,7 @@ def with_notice(name: str, stream: Fitted, where: str) -> str:
     """A stream's text, and the line that follows it if it was cut to its last lines. `where`: what
     that says of the file."""
     details = stream.details
-    if not stream.cut or not details:
+    if not stream.cut:
         return stream.text
     what = "{output_lines} of {total_lines} lines"
     if details["last_line_partial"]:
@@ -2883,6 +2937,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         details=profile.format.details(outcome),
         stdout_bytes=stdout_bytes,
         stderr_bytes=stderr_bytes,
+        _told=(outcome.command, end_lines(outcome)),
         **{name: getattr(report, name) for name in FACTS},
     )
 
@@ -3038,7 +3093,8 @@ class Profile:
     The rest of the row:
 
     name              of the row, for `BashTool(profile=...)` and BASH_TOOL_PROFILE
-    description       of the tool, for the model; `{cwd}` stands for the tool's directory
+    description       of the tool, for the model; `{cwd}` stands for the tool's directory, {streams}
+                      {lines} and {size} for what the row says of these
     parameters        the properties of the JSON Schema of its arguments: some of `command`, `mode`,
                       `timeout`, `check_pid`, `kill_pid` and `restart`
     required          the arguments that must be given
@@ -3092,14 +3148,18 @@ class Profile:
         for name, kind in _KINDS.items():
             value = getattr(self, name)
             require(isinstance(value, kind), name, "a value such as JOBS.%s" % name, value)
-        tells_jobs = self.format.tells_jobs
-        limits = self.timeouts_s
-        require(
-            "default" in limits and (tells_jobs or "background" not in limits),
-            "timeouts_s",
-            'seconds by mode such as {"default": 30}; "background" where the format tells of jobs',
-            limits,
-        )
+        told, truncation, streams = self.format.tells_of, self.truncation, self.streams
+        one_row = "what goes with the format: take both from one row"
+        require(told == truncation.keeps, "truncation", one_row, truncation.keeps)
+        # Beside another notice than that of "ends" each stream has a place of its own.
+        right = told == "ends" or streams is not Streams.MERGED
+        require(right, "streams", one_row, streams)
+        tells_jobs, limits = self.format.tells_jobs, self.timeouts_s
+        wanted = 'seconds by mode such as {"default": 30}'
+        if not tells_jobs:
+            wanted += ', without "background": the format cannot tell of jobs'
+        right = "default" in limits and (tells_jobs or "background" not in limits)
+        require(right, "timeouts_s", wanted, limits)
         for mode, limit_s in limits.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in WAITS:
@@ -3132,7 +3192,7 @@ def json_object(text: str) -> Schema:
 MODES = Profile(
     name="modes",
     description="""\
-Executes shell commands via bash -c, returning combined stdout/stderr.
+Executes shell commands via bash -c, returning {streams}.
 Bash state changes (working dir, variables, aliases) don't persist between calls.
 
 With mode="background", returns immediately with output redirected to a file.
@@ -3152,16 +3212,16 @@ For complex scripts, write them to a file first and then execute the file.
     timeouts_s=FrozenDict(default=30.0, slow=15 * 60.0, background=BACKGROUND_TIMEOUT_S),
     streams=Streams.MERGED,
     cleaning=render,
-    truncation=Truncation(keep_ends, limits=("max_output_bytes", "snip_size")),
+    truncation=Truncation(keep_ends, "ends", limits=("max_output_bytes", "snip_size")),
     saves=True,
-    format=Format(format_brackets, cut_details, tells_jobs=True),
+    format=Format(format_brackets, cut_details, "ends", tells_jobs=True),
     nonzero_is_error=True,
 )
 
 JOBS = Profile(
     name="jobs",
     description="""\
-Execute a bash command. Output truncated to last 2000 lines or 50KB; \
+Execute a bash command. Output truncated to last {lines} lines or {size}; \
 if truncated, full output saved to temp file. \
 Commands exceeding timeout are auto-backgrounded.""",
     parameters=json_object("""
@@ -3178,10 +3238,10 @@ Commands exceeding timeout are auto-backgrounded.""",
     on_timeout=OnTimeout.KEEP,
     cleaning=sanitise,
     truncation=Truncation(
-        keep_tail, limits=("max_output_bytes", "max_output_lines", "rolling_bytes")
+        keep_tail, "tail", limits=("max_output_bytes", "max_output_lines", "rolling_bytes")
     ),
     saves=True,
-    format=Format(format_sections, cut_details, tells_jobs=True),
+    format=Format(format_sections, cut_details, "tail", tells_jobs=True),
     nonzero_is_error=True,
     max_output_bytes=50 * KIB,
     file_prefix="pipe-bash-",
@@ -3199,8 +3259,8 @@ Prefer structured tools (read, write, edit, glob, grep) for file operations.""",
 {"command": {"type": "string", "description": "The bash command to execute"}}"""),
     timeouts_s=FrozenDict(default=COMMAND_TIMEOUT_S),
     cleaning=without_nul,
-    truncation=Truncation(keep_head, limits=("max_output_chars",)),
-    format=Format(format_json, stream_fields),
+    truncation=Truncation(keep_head, "head", limits=("max_output_chars",)),
+    format=Format(format_json, stream_fields, "head"),
 )
 
 GUARDED = replace(
@@ -3209,8 +3269,8 @@ GUARDED = replace(
     description="Execute a bash command. Returns its exit code, stdout and stderr.",
     parameters=json_object("""
 {"command": {"type": "string", "description": "The shell command to execute"}}"""),
-    truncation=Truncation(keep_head, limits=("max_output_bytes",)),
-    format=Format(format_labels, code_details),
+    truncation=Truncation(keep_head, "head", limits=("max_output_bytes",)),
+    format=Format(format_labels, code_details, "head"),
     max_output_bytes=256 * KIB,  # seed 004 leaves the number open
 )
 
@@ -3293,7 +3353,14 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     # Of modes that the row lacks, or that a host has taken out, nothing is said.
     parts = profile.description.split("\n\n")
     text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= {*modes})
-    told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
+    merged = profile.streams is Streams.MERGED
+    text = (
+        text.replace("{streams}", "combined stdout/stderr" if merged else "stdout and stderr")
+        .replace("{lines}", str(profile.max_output_lines))
+        .replace("{size}", format_size(profile.max_output_bytes))
+        .replace("{cwd}", make_printable(cwd))
+    )
+    told = {"name": "bash", "description": text}
     if style == "openai":  # its strict form knows no key that may be left out
         for name in set(properties) - set(profile.required):
             schema = properties[name]
@@ -3333,6 +3400,14 @@ def load_json(text: str | bytes) -> Any:
         raise ValueError("too deeply nested") from None
 
 
+def unwrap(value: Any) -> Any:
+    """The object that a string holds as JSON, because it was encoded twice; else the value."""
+    with suppress(ValueError):
+        if isinstance(value, str) and isinstance(held := load_json(value), dict):
+            return held
+    return value
+
+
 _TYPE_NAMES = {
     dict: "object",
     list: "array",
@@ -3363,8 +3438,8 @@ def parse_command(
     command: object, mode: Any, timeout_s: float | None, profile: Profile
 ) -> Request | Outcome:
     """A command that was asked for, as a request; or why not."""
-    if not isinstance(command, str):
-        return refuse('"command" must be a string, got %s' % name_type(command))
+    if not isinstance(command, str):  # a program's: a model's is checked before
+        return refuse('"command" must be a string, got %s' % type(command).__name__)
     if mode not in list(profile.timeouts_s):
         got = '"%s"' % shorten(mode) if isinstance(mode, str) else name_type(mode)
         return refuse(
@@ -3430,6 +3505,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             arguments = load_json(arguments)
         except ValueError as problem:
             return refuse("not a JSON object (%s)" % shorten(problem))
+    arguments = unwrap(arguments)
     if not isinstance(arguments, Mapping):
         return refuse(
             'expected a JSON object such as {"command": "ls"}, got %s' % name_type(arguments)
@@ -3448,6 +3524,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             return refuse(wrong)
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
+    if len(chosen) > 1 and given.get("command") == "":  # a strict schema has each key filled
+        chosen.remove("command")
     if len(verbs) > 1 and len(chosen) != 1:
         got = join_names(chosen) or "none"
         return refuse("exactly one of %s is required, got %s" % (join_names(verbs), got))
@@ -3460,10 +3538,10 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         if abs(given[verb]) >= 2**31:
             return refuse('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
-    if background and "mode" not in known:
+    if background and ("mode" not in known or mode not in profile.timeouts_s):
         return refuse('"run_in_background" cannot be true here')
-    if background and ("mode" in given or mode not in profile.timeouts_s):
-        return refuse('"run_in_background" needs a mode "background", and no "mode" beside it')
+    if background and "mode" in given:
+        return refuse('give one of "mode" and "run_in_background"')
     # To a program a lone surrogate may stand for a byte that is no UTF-8 (PEP 383).
     if lone := re.search("[\ud800-\udfff]", given["command"]):
         return refuse(
@@ -3881,6 +3959,7 @@ def encode_env(env: Env) -> dict[bytes, bytes]:
     return {fsencode(name): fsencode(value) for name, value in env.items()}
 
 
+WHOLE_BYTES = 4 * MIB  # of each stream: what `run` gives a program, whatever the profile cuts
 LOOK_S = 0.3  # a background command that ends by then is answered as ended
 
 
@@ -3905,6 +3984,9 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     elif profile.on_timeout is OnTimeout.KEEP:
         kept_s = float(profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
         answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
+    head_bytes, tail_bytes, counts_lines = size_buffers(profile)
+    if request.whole and not background:
+        head_bytes = max(head_bytes, WHOLE_BYTES - tail_bytes)
     return Plan(
         text=request.command.encode("utf-8", "surrogateescape"),
         shell=terms.shell,
@@ -3926,7 +4008,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         pipe_bytes=0,
         saves=profile.saves,
         limit_bytes=profile.max_output_bytes,
-        buffer_sizes=size_buffers(profile),
+        buffer_sizes=(head_bytes, tail_bytes, counts_lines),
         folder=fsencode(terms.folder),
         file_prefix=profile.file_prefix,
     )
@@ -4627,7 +4709,8 @@ class Exchange:
         elif report.status == "exited" and self._plan.ephemeral and not report.is_over:
             self._move("held")
         else:
-            return self._move("over", is_idle=report.is_over)
+            # The memory that a long output took may stay with the process.
+            return self._move("over", is_idle=report.is_over and report.total_bytes <= MIB)
         if not was_stopped:  # else a stop has crossed the answer: its bound stays
             self._gives_up_s = inf
         self.send_stops()  # one that has crossed the answer now shuts an ephemeral line
@@ -4755,6 +4838,8 @@ class Job(NotCopied):
     def __init__(
         self, output_file: str, grace_s: float = GRACE_S, report: Report | None = None
     ) -> None:
+        wanted = "the path of its output file (BashTool.job takes a number)"
+        require(isinstance(output_file, str), "Job", wanted, output_file)
         self.output_file = output_file
         self._grace_s = grace_s
         if report is None:
@@ -4895,6 +4980,7 @@ class Job(NotCopied):
         """(text, offset): the output from byte `offset` of the file on, without the completion
         note, and the offset to go on from. No character is split, and reading piece by piece
         yields the same text as reading at once. Raises OSError if the file is gone."""
+        require(isinstance(offset, int), "read", "a whole number of bytes", offset)
         final = self.status != "running"
         start = max(0, offset)
         data, rest = self._output_from(start)
@@ -5108,8 +5194,9 @@ class JobTable:
                 end = Outcome(_lost(job._report)._replace(duration_s=job.duration_s))
             # The note comes first: an answer that tells the end takes the note away.
             self._untold.append((job.created, ended_note(job.output_file, end), job))
-            # A check shows the streams of a kept command alone.
-            job._take_end(end.report, end.raw if is_kept else ())
+            # A check shows the streams of a kept command alone, and no program gets them whole.
+            raw = end.raw if is_kept else ()
+            job._take_end(end.report, [narrow(stream, self._terms.profile) for stream in raw])
         self._recent.append(job)
         if len(self._recent) > MAX_JOBS:  # the latest keep their streams (021.8), 200 KiB each
             oldest = self._recent.popleft()
@@ -5203,7 +5290,7 @@ class Session:
             outcome = Outcome(Report("exited", exit_code=0), stdout=told)
         else:
             return self._run(request, cancel, on_live)
-        return self._finish(outcome, cancel)
+        return self._finish(outcome._replace(command=request.command), cancel)
 
     def _finish(
         self,
@@ -5254,7 +5341,7 @@ class Session:
             exchange.notice_end()
         refusal = judge_command(request, self.terms)
         if refusal is not None:
-            return self._finish(refusal, cancel)
+            return self._finish(refusal._replace(command=request.command), cancel)
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
@@ -5270,6 +5357,8 @@ class Session:
                 report = outcome.report._replace(status="cancelled", exit_code=None)
                 return self._finish(outcome._replace(report=report, path=None), cancel)
             result = self._finish(outcome, cancel, job, plan.env or ())
+            if request.whole and result.truncated:
+                result = with_whole_streams(result, self.terms.profile)
             if job is not None and outcome.report.status == "running":
                 self.jobs.start_monitor(job, exchange, outcome.kept)
             is_answered = True
@@ -5333,6 +5422,8 @@ class BashTool(NotCopied):
     commands confined. Raises ValueError for a mistake in these, and OSError (FileNotFoundError,
     NotADirectoryError, PermissionError, ...) for a `cwd` that is no directory and a `state_dir`
     that can never be one: these two looks may hang."""
+
+    _whole = True  # `run` gives its streams whole; the command line answers as `call` does
 
     def __init__(
         self,
@@ -5479,7 +5570,7 @@ class BashTool(NotCopied):
         sent = {"command": command, "mode": mode, "timeout_s": timeout_s, "stdin": stdin}
         data = stdin.encode() if isinstance(stdin, str) else stdin
         require(data is None or isinstance(data, bytes), "stdin", "str or bytes", type(stdin))
-        request = request._replace(stdin=data)
+        request = request._replace(stdin=data, whole=self._whole)
         return self._answer(sent, request, cwd, env, cancel, _with_notes(on_output))
 
     def jobs(self) -> list[Job]:
@@ -5496,17 +5587,20 @@ class BashTool(NotCopied):
 
     def wait(
         self,
-        jobs: Iterable[Job] | None = None,
+        jobs: Job | Iterable[Job] | None = None,
         *,
         any: bool = False,
         timeout_s: float | None = None,
     ) -> list[Job]:
-        """The jobs that have ended, once all of them have, or with `any` one of them, or after
+        """The job or jobs that have ended, once all of them have, or with `any` one of them, or after
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
         tool. The next answer to the model reports the ends all the same. Raises ValueError for
         what is no job and no number."""
-        waited = self._session.jobs.live() if jobs is None else list(jobs)
-        require(all(isinstance(job, Job) for job in waited), "jobs", "jobs", waited)
+        if jobs is None:
+            jobs = self._session.jobs.live()
+        waited = list(jobs) if isinstance(jobs, Iterable) else [jobs]
+        right = all(isinstance(job, Job) for job in waited)
+        require(right, "wait", "a Job or several", jobs)
         return _await_ends(waited, any, timeout_s)
 
     def close(self) -> None:
@@ -5687,7 +5781,7 @@ def _id_of_long(line: bytes) -> Id | None:
 def _object(owner: Message, name: str) -> Message:
     """The member of this name, which must be an object. What is null or missing counts as empty.
     Raises ValueError."""
-    value = owner.get(name)
+    value = unwrap(owner.get(name))
     require(value is None or isinstance(value, dict), name, "an object", name_type(value))
     return value or {}
 
@@ -6083,6 +6177,7 @@ def serve(tool: BashTool, *, structured: bool = False) -> None:
     # The interpreter writes the number of a signal to a descriptor of the loop, and the handler
     # does nothing: an exception out of a handler could leave the loop at any place; and the kernel
     # may deliver a signal to another thread, while Python runs handlers in the main thread alone.
+    require(isinstance(tool, BashTool), "serve", "a BashTool", tool)
     server = Server(tool, structured)
     before = signal.set_wakeup_fd(server.wake_writer, warn_on_full_buffer=False)
     try:
@@ -6096,8 +6191,6 @@ def serve(tool: BashTool, *, structured: bool = False) -> None:
 # The tool as a program, for a person, a script, and a client that starts a server of MCP. For a
 # command the program prints what a model would read, and ends with the exit code of the command.
 
-# Where the command has no code: as timeout(1), docker-run(1), bash have them.
-EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 TOLD_AFTER_S = 1  # after Ctrl-C on the command line, before it says what it waits for
 
 
@@ -6132,7 +6225,7 @@ def _show(begun: list[str], text: str) -> None:
 _VERBS = "command schema mcp jobs kill version".split()
 _GOES_WITH = {
     "mode": "a command",
-    "timeout": "a command; a server has the variable BASH_TOOL_TIMEOUTS='{\"default\": 60}'",
+    "timeout": "a command, --mcp and --schema",
     "follow": "a command",
     "json": "a command, --jobs and --kill",
     "log": "a command and --mcp",
@@ -6180,7 +6273,7 @@ def _add_settings(parser: Any) -> None:
         "--timeout",
         metavar="SECONDS",
         type=float,
-        help="in place of the mode's limit (--mcp: BASH_TOOL_TIMEOUTS)",
+        help="in place of the mode's limit; with --mcp of the mode default",
     )
     add("--cwd", metavar="DIR", help="where the command runs")
     add(
@@ -6200,7 +6293,9 @@ def _add_settings(parser: Any) -> None:
         help="withhold a variable whatever it looks like; may be repeated",
     )
     repeated(
-        "--set", metavar="NAME=VALUE", help="change a limit, such as grace_s=2; may be repeated"
+        "--set",
+        metavar="NAME=VALUE",
+        help="change the profile: slow=3600, grace_s=2, saves=false; may be repeated",
     )
 
 
@@ -6260,6 +6355,15 @@ def _options(argv: Sequence[str] | None) -> Any:
     return options
 
 
+_FLAGS = "nonzero_is_error", "saves"
+
+
+def _changed(row: Profile, given: Fields) -> Profile:
+    """The row with these values of its fields, and limits of its modes."""
+    limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
+    return replace(row, timeouts_s=limits, **given)
+
+
 def _profile(name: str, settings: Sequence[str]) -> Profile:
     """The row with this name, with other limits: those of BASH_TOOL_TIMEOUTS, a JSON object of
     seconds such as {"default": 5, "grace_s": 1}, then the settings NAME=VALUE. Raises ValueError
@@ -6270,20 +6374,21 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
         given = load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
         if not isinstance(given, dict) or not given.keys() <= set(known):
             raise ValueError("takes a JSON object of seconds for %s" % join_names(known))
-        limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
-        row = replace(row, timeouts_s=limits, **given)
+        row = _changed(row, given)
     except ValueError as problem:
         raise ValueError("BASH_TOOL_TIMEOUTS: %s" % problem) from None
-    numbers = (*WAITS, *LIMITS_ON_OUTPUT)
+    numbers = (*known, *LIMITS_ON_OUTPUT)
     for setting in settings:
-        limit, _, value = setting.partition("=")
+        name, _, value = setting.partition("=")
+        is_number = name in numbers and re.fullmatch(r"(0|[1-9][0-9]*)(\.[0-9]+)?", value)
         require(
-            limit in numbers and re.fullmatch(r"(0|[1-9][0-9]*)(\.[0-9]+)?", value),
+            is_number or (name in _FLAGS and value in ("true", "false")),
             "--set or BASH_TOOL_SET",
-            "NAME=NUMBER for " + join_names(numbers),
+            "NAME=NUMBER for %s, NAME=true or NAME=false for %s"
+            % (join_names(numbers), join_names(_FLAGS)),
             setting,
         )
-        row = replace(row, **{limit: load_json(value)})
+        row = _changed(row, {name: load_json(value)})
     return row
 
 
@@ -6318,6 +6423,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         signal.alarm(TOLD_AFTER_S if cancel.count == 1 else 0)
 
     signal.signal(signal.SIGALRM, lambda *_: _write(2, told))
+    tool._whole = False
     with _handled(interrupted):
         result = tool.run(
             command,
@@ -6422,6 +6528,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with BashTool(
             options.cwd,
             profile=profile,
+            timeout_s=None if options.command else options.timeout,
             deny=list(map(_typed, options.deny)),
             keep_env=options.keep_env,
             drop_env=options.drop_env,

@@ -174,7 +174,7 @@ def test_req_bash_001_3_keeps_both_ends():
     assert {0, 1} <= {near for _, _, near in reached}
     with BashTool() as tool:
         for size, cut in ((131072, False), (131073, True)):
-            result = tool.run("head -c %d /dev/zero | tr '\\0' 'x'" % size)
+            result = tool.call({"command": "head -c %d /dev/zero | tr '\\0' 'x'" % size})
             assert result.truncated is cut and result.total_bytes == size
             assert result.stdout == ("x" * 4096 + "\n\n[snip]\n\n" + "x" * 4096 if cut else "x" * size)
 
@@ -1304,7 +1304,7 @@ def test_req_bash_004_11_what_the_host_names_in_full_wins():
         assert env == {**bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
 
     wins()
-    options, env = ["--keep-env", "PAGER", "--keep-env", "GIT_*"], dict(os.environ, PAGER="my", GIT_PAGER="my")
+    options, env = (["--keep-env", "PAGER", "--keep-env", "GIT_*"], dict(os.environ, PAGER="my", GIT_PAGER="my"))
     assert cli(*options, "echo $PAGER $GIT_PAGER", env=env).stdout == b"my cat\n"
 
 
@@ -1314,7 +1314,7 @@ PLAIN_ENDINGS = (
     "TIMEOUT PATHS DOMAINS PROVIDERS SCOPE SCOPES TYPE METHOD FORMAT ALG ALGORITHM "
     "SAMESITE VERSION EXPIRE"
 )
-PLAIN_ENDINGS, OF_TWO_WORDS = PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE", "CLIENT_ID"]
+PLAIN_ENDINGS, OF_TWO_WORDS = (PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE", "CLIENT_ID"])
 BY_WORD = "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
 BY_ENDING = "PASSWORD SSHPASS BINDPW DB_PWD PASSPHRASE SECRET TOKEN GH_TOKENS APIKEY SECRETKEY CREDENTIALS".split()
 PLACES = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Users/Me/Keys /k https://login.example.org/realms/main
@@ -1485,7 +1485,7 @@ def test_req_bash_006_1_schema():
         tool = BashTool(profile=dataclasses.replace(row, timeouts_s=timeouts_s))
         return tool.definition()["input_schema"]["properties"][name]
 
-    modes, limit = described(MODES, {"default": 60, "build": 600}, "mode"), described(JOBS, {"default": 7}, "timeout")
+    modes, limit = (described(MODES, {"default": 60, "build": 600}, "mode"), described(JOBS, {"default": 7}, "timeout"))
     assert modes["enum"] == ["default", "build"]
     assert modes["description"] == "Execution mode: default (1min timeout), build (10min timeout)"
     assert limit["description"] == "Timeout in ms before auto-backgrounding (default: 7000)"
@@ -1519,7 +1519,10 @@ def json_values():
 def test_req_bash_006_4_rejects_by_name():
     reached = set()
 
-    keys, given_values = ["command", "mode", "cmd", "\ud800", "x" * 500], [None, "ls", "slow", "fast", 1, 1.5, True, []]
+    keys, given_values = (
+        ["command", "mode", "cmd", "\ud800", "x" * 500],
+        [None, "ls", "slow", "fast", 1, 1.5, True, []],
+    )
 
     @given(json_values() | st.dictionaries(any_of(*keys), any_of(*given_values, {}, "a\0", "\udfff")))
     @example({"command": "ls", "x" * 500: 1})
@@ -1746,7 +1749,7 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
     arguments = {"description": description, "timeout": timeout, "run_in_background": background, "command": "ls"}
     arguments.update({"mode": mode} if row is MODES else {}, **({"workdir": "/"} if odd else {}))
     said = bash_tool.parse_arguments(arguments, row)
-    timeout, background = 5000 if timeout == "5000" else timeout, True if background == "true" else background
+    timeout, background = (5000 if timeout == "5000" else timeout, True if background == "true" else background)
     least, most = (1, 86400000) if row is bash_tool.JOBS else (1000, 900000 if row is MODES else 120000)
     whole = isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and float(timeout).is_integer()
     detached = bool(background) or row is MODES and mode == "background"
@@ -1985,7 +1988,7 @@ def unfolded(tokens):
     for token in tokens:
         texts[-1] += token["text"] or ""
         texts += [""] * (token["move"] == "\r")
-    texts, wide = [text for text in texts if text], dict(fenced("pattern"))["WIDE"].replace("\n", "")
+    texts, wide = ([text for text in texts if text], dict(fenced("pattern"))["WIDE"].replace("\n", ""))
     columns = [(len(re.sub(wide, "xx", text.rstrip())), len(re.sub(wide, "xx", text))) for text in texts]
     above = [text for text, (old, _), (_, new) in zip(texts, columns, columns[1:]) if old > new]
     return [[(text, "", "")] for text in above[-3:] + texts[-1:]] or [[]]
@@ -2092,7 +2095,7 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
     Path("text").write_text(text, encoding="utf-8")
     result = BashTool().run("cat text")
     assert set(result.stdout) <= set(text + "\n[snip]")
-    data, profile = text.encode(), dataclasses.replace(MODES, max_output_bytes=1000, snip_size=500)
+    data, profile = (text.encode(), dataclasses.replace(MODES, max_output_bytes=1000, snip_size=500))
     for head in range(1, 40):  # wherever the gap between what is kept begins and ends
         for tail in range(1, 9):
             fitted = bash_tool.keep_ends(bash_tool.Captured(data[:head], data[len(data) - tail :], len(data)), profile)
@@ -2590,7 +2593,7 @@ def test_req_bash_012_4_names_of_its_own(face):
         own += [supervisor, parent_of(supervisor)]
         assert all(os.getpgid(pid) != os.getpgid(0) or pid == own[0] for pid in own)
         for pid in own:
-            shown = Path("/proc/%d/comm" % pid).read_bytes(), of_proc(pid, "cmdline").rstrip(b"\0")
+            shown = (Path("/proc/%d/comm" % pid).read_bytes(), of_proc(pid, "cmdline").rstrip(b"\0"))
             assert shown == (b"btool\n", b"btool"), (pid, shown)
 
 
@@ -2745,7 +2748,7 @@ def test_req_bash_014_13_background_output_comes_at_once(monkeypatch, own):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     if own is not None:
         monkeypatch.setenv("PYTHONUNBUFFERED", own)
-    shows, host = "echo .${PYTHONUNBUFFERED-none}", "." + ("none" if own is None else own) + "\n"
+    shows, host = ("echo .${PYTHONUNBUFFERED-none}", "." + ("none" if own is None else own) + "\n")
     background_s = host if own is not None else ".1\n"
     with BashTool() as tool, BashTool(base_env={"PATH": os.environ["PATH"]}) as given_one:
         for _ in range(2):
@@ -3276,7 +3279,7 @@ def test_req_bash_017_5_version():
     assert cli("--version").stdout.decode() == "bash_tool %s sha256:%s\n" % (bash_tool.__version__, digest)
 
 
-@clause("017.6", saboteur=("_profile", "timeouts_s=limits", "timeouts_s=row.timeouts_s"))
+@clause("017.6", saboteur=("_profile", "row = _changed(row, given)", "pass"))
 def test_req_bash_017_6_environment():
     for name in (*PROFILES, "JOBS"):
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
@@ -4038,7 +4041,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
         stranger = subprocess.Popen(lasting("sleep 600").split())
         try:
             pid = tool.run(lasting("sleep 601")).pid
-            verbs = ("check_pid", stranger.pid), ("kill_pid", stranger.pid), ("kill_pid", -1), ("kill_pid", "-1")
+            verbs = (("check_pid", stranger.pid), ("kill_pid", stranger.pid), ("kill_pid", -1), ("kill_pid", "-1"))
             for verb, number in verbs:
                 result = tool.call({verb: number})
                 assert (result.status, result.error, result.is_error) == ("rejected", "no_such_job", True)
@@ -4834,7 +4837,7 @@ def test_req_bash_025_15_a_client_that_stops_reading():
             client.begin("echo $$ > c%d; yes" % n, token=n)
         pids = [number_in(Path("c%d" % n)) for n in range(2)]
         assert eventually(lambda: not any(map(alive, pids)))
-        stdin, sent, line = client.process.stdin.fileno(), 0, json.dumps(request("ping", "x" * 4000)).encode() + b"\n"
+        stdin, sent, line = (client.process.stdin.fileno(), 0, json.dumps(request("ping", "x" * 4000)).encode() + b"\n")
         os.set_blocking(stdin, False)
         while sent < 32 * 2**20 and select.select([], [stdin], [], 2.0)[1]:
             sent += os.write(stdin, (line * 16)[sent % len(line) :])
@@ -5220,9 +5223,9 @@ def test_req_bash_026_11_bytes_as_they_were_written(out, err, name):
         kept = (out + err, b"") if name == "modes" else (out, err)
         assert (result.stdout_bytes, result.stderr_bytes) == kept and "_bytes=b" not in repr(result)
         assert not {"stdout_bytes", "stderr_bytes"} & set(result.to_dict()) and json.dumps(result.to_dict())
-        long = tool.run("seq 200000; echo on >&2", timeout_s=20)
+        long = tool.run("seq 700000; echo on >&2", timeout_s=20)
         assert (long.stdout_bytes, long.stderr_bytes) == (None, b"" if name == "modes" else b"on\n")
-        stopped, refused = tool.run(lasting("echo on; sleep 600"), timeout_s=0.5), tool.call({"nonsense": 1})
+        stopped, refused = (tool.run(lasting("echo on; sleep 600"), timeout_s=0.5), tool.call({"nonsense": 1}))
         assert (stopped.stdout_bytes, refused.stdout_bytes, refused.stderr_bytes) == (b"on\n", None, None)
         if name == "modes":
             assert tool.run(lasting("echo on; sleep 600"), mode="background").stdout_bytes is None
@@ -5331,6 +5334,84 @@ def test_req_bash_026_16_types():
     (job,) = [node for node in ast.parse(SOURCE).body if getattr(node, "name", "") == "Job"]
     waits = [ast.unparse(node.returns) for node in job.body if getattr(node, "name", "") == "wait"]
     assert waits == ["bool", "str | None", "bool | str | None"]
+
+
+LINES = "a line\n", "\x1b[31mé\x1b[m\r\n", "10%\r20%\n", "\0\xff€"
+
+
+@clause("026.17", saboteur=("make_plan", "WHOLE_BYTES - tail_bytes", "0"))
+@few(any_of(*sorted(PROFILES)), any_of(*LINES), sizes_about(131072, 4 << 20), any_of(0, 70_000, 4 << 20, (4 << 20) + 1))
+@example("modes", LINES[1], 4 << 20, 0)
+@example("jobs", LINES[0], 4 << 20, 4 << 20)
+@example("streams", LINES[3], (4 << 20) + 1, 4 << 20)
+def test_req_bash_026_17_whole_streams_for_a_program(name, line, first, second):
+    row, written = PROFILES[name], []
+    for number, size in enumerate((first, second), 1):
+        data = line.encode("latin-1", "replace")
+        written.append((data * (size // len(data) + 1))[:size])
+        Path("stream-%d" % number).write_bytes(written[-1])
+    if name == "modes":
+        written = [b"".join(written), b""]
+    command = "cat stream-1; cat stream-2 >&2"
+    with BashTool(profile=row) as tool:
+        result, shown = tool.run(command), tool.call({"command": command})
+        known = [row.cleaning(bash_tool.decode(data)) for data in written]
+        if name == "jobs":
+            known = [text.removesuffix("\n") for text in known]
+        for whole, cut, data, text in zip("stdout stderr".split(), (shown.stdout, shown.stderr), written, known):
+            fits = len(data) <= 4 << 20
+            assert getattr(result, whole) == (text if fits else cut)
+            assert getattr(result, whole + "_bytes") == (data if fits else None)
+        for field in "truncated total_bytes details is_error exit_code notes".split():
+            assert getattr(result, field) == getattr(shown, field), field
+        paths = str(result.output_file), str(shown.output_file)
+        assert result.text.replace(paths[0], "") == shown.text.replace(paths[1], "")
+    lines = "".join("%d\n" % n for n in range(1, 50_001))
+    with BashTool(profile=in_profile("jobs")) as tool:
+        kept = tool.run(lasting("seq 50000; sleep 600"))
+        assert kept.status == "running" and lines.startswith(kept.stdout) and len(kept.stdout) >= kept.total_bytes - 1
+    output = cli("--json", "seq 50000").stdout
+    assert json.loads(output)["stdout"] == BashTool().call({"command": "seq 50000"}).stdout
+
+
+@clause("026.18", saboteur=("Result.check", "self.exit_code or", "self.exit_code if self.exit_code is not None else"))
+@few(any_of(*sorted(PROFILES)), known_commands() | endless())
+@example("guarded", Known("echo out; echo err >&2; exit 3", "out\n", "err\n", code=3))
+@example("streams", Known("exit 137", code=137))
+def test_req_bash_026_18_check(name, known):
+    def failure(result):
+        with pytest.raises(subprocess.CalledProcessError) as raised:
+            result.check()
+        failed = raised.value
+        assert failed.stderr == result.stderr and failed.output.endswith(result.stdout)
+        return (failed.returncode, failed.cmd, failed.output[: len(failed.output) - len(result.stdout)])
+
+    row = tiny(0.4 if known.code is None else 30, profile=PROFILES[name], on_timeout=bash_tool.OnTimeout.KILL)
+    with tempfile.TemporaryDirectory() as gone, BashTool(gone, profile=row, deny="not this") as tool:
+        result = tool.run(known.text)
+        if known.code == 0:
+            assert result.check() is result
+        elif known.code is None:
+            code, command, said = failure(result)
+            assert (code, command) == (124, known.text) and said.startswith("[command timed out after 0.4s]\n")
+        else:
+            is_signal = known.code - 128 in bash_tool.SIGNAL_NAMES
+            line = "[command failed: exit code %d (SIG" % known.code if is_signal else ""
+            code, command, said = failure(result)
+            assert (code, command) == (known.code, known.text) and said.startswith(line) and bool(said) is bool(line)
+        refused = "[system error: Command blocked by safety policy: contains 'not this']\n"
+        assert failure(tool.run("echo not this")) == (125, "echo not this", refused)
+        used = Cancel()
+        used.cancel()
+        assert failure(tool.run("echo it", cancel=used)) == (130, "echo it", "[command cancelled]\n")
+        os.rmdir(gone)
+        code, command, said = failure(tool.run("true"))
+        assert (code, command) == (125, "true") and said.startswith("[the working directory ")
+        os.mkdir(gone)
+    assert failure(tool.run("echo it")) == (125, "echo it", "[system error: this tool is closed]\n")
+    with BashTool(profile=in_profile("jobs")) as tool:
+        kept = tool.run(lasting("sleep 600"))
+        assert kept.check() is kept and kept.status == "running"
 
 
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
@@ -5503,7 +5584,7 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
     # A job ends while a call runs that is then withdrawn.
     with Client(timeouts={"default": 60, "grace_s": 0.5}) as client:
         started = client.said("until [ -e go ]; do sleep 0.1; done", mode="background")
-        pid, file = int(re.search(r"<pid>(\d+)</pid>", started)[1]), re.search(r"<output_file>(.*)</", started)[1]
+        pid, file = (int(re.search(r"<pid>(\d+)</pid>", started)[1]), re.search(r"<output_file>(.*)</", started)[1])
         number = client.begin("echo $$ > withdrawn; touch go; sleep 50")
         assert eventually(lambda: "[background process completed]" in Path(file).read_text())
         client.cancel(number)
@@ -5551,7 +5632,7 @@ AFTER.append("eval 'exit 7'")
 @st.composite
 def acts(draw):
     """A command that changes the directory or an exported variable of its shell."""
-    name, value = draw(any_of("T_A_", "T_b1", "_T", "PATH", "LC_ALL") | names), in_bytes(draw(values))
+    name, value = (draw(any_of("T_A_", "T_b1", "_T", "PATH", "LC_ALL") | names), in_bytes(draw(values)))
     folder = draw(any_of("a b", "link", "new\nline", "..", ".", "link/..", "gone", "é"))
     cd = ["cd -- {folder}", "cd -- {folder}", "cd -P -- {folder}", "pushd -- {folder}", "cd -", "cd"]
     export = ["export {name}={value}", "export {name}={value}", "{name}={value}", "export -n {name}", "unset {name}"]
@@ -5764,7 +5845,12 @@ def test_req_bash_028_11_the_directory_is_gone():
     os.mkdir("b")
     with BashTool("b", carry=True) as tool:  # one that comes back
         os.rmdir("b")
-        for command in "true", "cd ..", "cd ..; cd scratch", "true":  # `cd ..` leads to the folder around the empty one
+        for command in (
+            "true",
+            "cd ..",
+            "cd ..; cd scratch",
+            "true",
+        ):  # `cd ..` leads to the folder around the empty one
             assert "%s is gone" % os.path.abspath("b") in tool.run(command).text, command
         os.mkdir("b")
         assert tool.run("pwd").text == os.path.abspath("b") + "\n"
@@ -5876,7 +5962,7 @@ def test_req_bash_029_1_closing_leaves_nothing():
         assert not any(map(alive, pids))
 
     what_a_command_leaves()
-    tool, deaf = opened(), lasting("trap '' TERM; sleep 601 & echo up; while :; do sleep 0.1; done")
+    tool, deaf = (opened(), lasting("trap '' TERM; sleep 601 & echo up; while :; do sleep 0.1; done"))
     with ThreadPoolExecutor(4) as pool:
         started = pool.map(lambda command: tool.run(command, mode="background").pid, [deaf, lasting("sleep 600")] * 4)
     jobs = list(map(tool.job, started))
