@@ -22,7 +22,7 @@ $(VENV)/ready: pyproject.toml
 	touch $@
 
 .PHONY: test
-test: $(VENV)/ready     ## all tests, side by side in WORKERS processes: most of them wait; make test ARGS='-k 003_9'
+test: $(VENV)/ready     ## the tests that each change must pass, side by side: most of them wait; make test ARGS='-k 003_9'
 	$(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
 .PHONY: clause
@@ -30,7 +30,7 @@ clause: $(VENV)/ready   ## all that is said of a clause and its neighbours: make
 	@$(COMPILED) $(IN_VENV) -m tests.tools.clause $(OF)
 
 .PHONY: exhaustive
-exhaustive: $(VENV)/ready   ## the variants and long mixtures that `make test` leaves out
+exhaustive: $(VENV)/ready   ## the variants, accidents, configurations and mixtures that `make test` leaves out
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m exhaustive $(ARGS)
 
 .PHONY: thorough
@@ -51,10 +51,10 @@ format: $(VENV)/ready   ## lay out the code; make format ARGS=--check changes no
 
 .PHONY: check
 check:      ## what every change must pass, here and in both CIs: types, layout, tests, and the judge on our own server
-	@$(MAKE) --no-print-directory types
-	@$(MAKE) --no-print-directory format ARGS=--check
-	@$(MAKE) --no-print-directory test
-	@$(MAKE) --no-print-directory wire
+	@red=; for stage in types 'format ARGS=--check' test wire; do \
+	  eval $(MAKE) --no-print-directory $$stage || red="$$red, make $$stage"; \
+	done; \
+	[ -z "$$red" ] || { echo "red:$${red#,}"; exit 1; }
 
 .PHONY: saboteurs
 saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur; ARGS=003.9 for one, ARGS=third for a third
@@ -72,10 +72,6 @@ $(VENV)-$(OF)/ready: pyproject.toml
 .PHONY: integration
 integration: $(VENV)-$(OF)/ready    ## with real programs: OF=interop (sandboxes, clients, SDKs, sshd), packages, hosts or ray; ARGS=-s shows what was said, ARGS='-n 4 --dist worksteal' is faster
 	$(VENV)-$(OF)/bin/python -m pytest -m $(OF) tests/integration $(ARGS)
-
-.PHONY: ray
-ray:        ## the recipe for Ray on a cluster of two nodes on this machine, one of which is killed: 300 MB, one minute
-	@$(MAKE) --no-print-directory integration OF=ray ARGS="-s $(ARGS)"
 
 SERVER ?= $(abspath $(IN_VENV)) $(abspath bash_tool.py) --mcp
 .PHONY: wire

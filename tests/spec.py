@@ -318,9 +318,14 @@ class Conversation:
 def on_the_wire(head, body):
     """Whether an example asks for nothing but what goes over a wire."""
     heads = {key for key, _ in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)}
-    scripts = [line for line, _, _ in steps_of(body) if line.startswith("$ ")]
     is_for_a_server = heads <= {"profile", "timeouts_s", "grace_s", "structured"}
-    return is_for_a_server and not re.search(r"\b(bash_tool|python3)\b", "\n".join(scripts))
+    return is_for_a_server and not starts_interpreters(body)
+
+
+def starts_interpreters(body):
+    """Whether a step of an example, `$ …`, runs the command line or a program in Python."""
+    scripts = [line for line, _, _ in steps_of(body) if line.startswith("$ ")]
+    return re.search(r"\b(bash_tool|python3)\b", "\n".join(scripts)) is not None
 
 
 def size_in_words(count):
