@@ -3224,12 +3224,16 @@ def describe_mode(name: str, limit_s: float) -> str:
     return "%s (%s timeout)" % (name, limit)
 
 
+def describe_modes(profile: Profile) -> str:
+    return ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
+
+
 _MODE = 'mode="([a-z]+)"'  # as a description names one
 
 
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style."""
-    described = ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
+    described = describe_modes(profile)
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
     for name, schema in profile.parameters.items():
@@ -6014,7 +6018,7 @@ def _show(begun: list[str], text: str) -> None:
 # The options, as --help shows them: `...` may be repeated, and what stands in brackets left out.
 _OPTIONS = """\
 --profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
---mode MODE  default (30s), slow (15min) or background
+--mode MODE  {modes}
 --timeout SECONDS  in place of the mode's limit (--mcp: BASH_TOOL_TIMEOUTS)
 --cwd DIR  where the command runs
 --state-dir DIR  where output files go (default: one folder per user)
@@ -6060,7 +6064,7 @@ def _parser() -> Any:
     )
     verbs = parser.add_mutually_exclusive_group(required=True)
     verbs.add_argument("command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin")
-    for line in _OPTIONS.splitlines():
+    for line in _OPTIONS.replace("{modes}", describe_modes(MODES)).splitlines():
         head, _, text = line.partition("  ")
         name, _, value = head.partition(" ")
         how: Fields = {"action": "store_true"}
