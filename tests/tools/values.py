@@ -179,15 +179,21 @@ def number(value, unit="", commas=""):
     return "{:{}}".format(int(value) if value == int(value) else value, commas and ",")
 
 
+def numbers(copy):
+    """The numbers of a copy, with the values of the file."""
+    return [number(VALUES[field[1]][0], field[2] or "", field[3] or "") for field in FIELD.finditer(copy)]
+
+
 def filled(copy):
     """The text of a copy with the values of the file."""
-    return FIELD.sub(lambda field: number(VALUES[field[1]][0], field[2] or "", field[3] or ""), copy)
+    found = iter(numbers(copy))
+    return FIELD.sub(lambda field: next(found), copy)
 
 
 def places(page, copy):
-    """Where a page has the copy, whatever the numbers: its matches."""
+    """Where a page has the copy, whatever the numbers: its matches, with the numbers as groups."""
     texts = [r"\s+".join(map(re.escape, re.split(r"\s+", text))) for text in FIELD.split(copy)[::4]]
-    return re.finditer(r"(?<![\d.,])" + r"[\d.,e]*\d".join(texts), page)
+    return re.finditer(r"(?<![\d.,])" + r"([\d.,e]*\d)".join(texts), page)
 
 
 def page_text(name):
@@ -259,8 +265,8 @@ def main(is_release):
         page = before = page_text(name)
         for copy in copies:
             for match in reversed([*places(page, copy)]):
-                if " ".join(match[0].split()) != filled(copy):
-                    page = page[: match.start()] + filled(copy) + page[match.end() :]
+                for n, text in reversed([*enumerate(numbers(copy), 1)]):
+                    page = page[: match.start(n)] + text + page[match.end(n) :]
         if page != before:
             (HERE / name).write_text(page, encoding="utf-8")
             print("written: " + name)
