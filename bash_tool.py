@@ -3328,12 +3328,16 @@ def describe_mode(name: str, limit_s: float) -> str:
     return "%s (%s timeout)" % (name, limit)
 
 
+def describe_modes(profile: Profile) -> str:
+    return ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
+
+
 _MODE = 'mode="([a-z]+)"'  # as a description names one
 
 
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style."""
-    described = ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
+    described = describe_modes(profile)
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
     for name, schema in profile.parameters.items():
@@ -6268,7 +6272,7 @@ def _add_settings(parser: Any) -> None:
     add = parser.add_argument
     repeated = partial(add, action="append", default=[])
     add("--profile", type=str.lower, help="modes, jobs, streams or guarded (BASH_TOOL_PROFILE)")
-    add("--mode", help="default (30s), slow (15min) or background")
+    add("--mode", help=describe_modes(MODES))
     add(
         "--timeout",
         metavar="SECONDS",

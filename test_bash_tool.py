@@ -50,7 +50,7 @@ from tests.known_commands import endless, endless_in_each_way, failures, filler,
 from tests.known_commands import sizes_about, some_of, until, words
 from tests.processes import AMPLE_S, CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host
 from tests.processes import number_in, of_proc, parent_of, processes, running
-from tests.spec import LONGER_MODES, NOT_KEPT, SILENT, fenced, size_in_words, verdicts
+from tests.spec import LONGER_MODES, NOT_KEPT, SILENT, SLOW_MS, fenced, size_in_words, verdicts
 from tests.support import GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY, SOURCE, STREAMS, THOROUGH
 from tests.support import TOOL, WITHOUT, BashTool, Cancel, Client, Struck, background, bash_tool, birth, cancelled_after
 from tests.support import cancelled_when, children, clause, cli, compiled_script, descriptors, draws, dying_host, few
@@ -256,8 +256,8 @@ def test_req_bash_001_8_all_that_does_not_wait(size, name):
 
 
 # ---- 002 Timeouts --------------------------------------------------------------------------------------------------
-@clause("002.1", saboteur=("MODES", "default=30.0", "default=31.0"))
-def test_req_bash_002_1_default_is_thirty_seconds():
+@clause("002.1", saboteur=("MODES", "default=", "default=1 + "))
+def test_req_bash_002_1_the_limit_of_the_default_mode():
     assert MODES.timeouts_s["default"] == 30
     for mode in ({}, {"mode": "default"}):
         with BashTool(profile=tiny(default=0.2)) as tool:
@@ -265,8 +265,8 @@ def test_req_bash_002_1_default_is_thirty_seconds():
             assert text == "[command timed out after 0.2s]\n%s\non\n" % LONGER_MODES
 
 
-@clause("002.2", saboteur=("MODES", "slow=15 * 60.0", "slow=15.0"))
-def test_req_bash_002_2_slow_is_fifteen_minutes():
+@clause("002.2", saboteur=("MODES", "slow=", "slow=1 + "))
+def test_req_bash_002_2_the_limit_of_slow():
     assert MODES.timeouts_s["slow"] == 900
     profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, slow=0.2))
     with BashTool(profile=profile) as tool:
@@ -508,7 +508,7 @@ OVERLONG = [
 
 
 @clause("003.7", ("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES"))
-@pytest.mark.parametrize("command", OVERLONG)
+@pytest.mark.parametrize("command", first_of(OVERLONG, OVERLONG[0]))
 def test_req_bash_003_7_the_limit_needs_no_host(command):
     ended = bash_tool.Report("timed_out", limit_s=86400.0)
     assert MODES.timeouts_s["background"] == 86400
@@ -1731,13 +1731,13 @@ def test_req_bash_006_9_schema_and_call_agree():
     agreement(fits)
 
 
-TIMEOUTS = [None, None, 999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1000.5]
+TIMEOUTS = [None, None, 999, 1000, 1000.0, 1500, 120000, 120001, SLOW_MS, SLOW_MS + 1, -1, 1e300, "5000", True, 1000.5]
 
 
 @clause("006.10", saboteur=("argument_schemas", '"minimum": 1000', '"minimum": 0'))
 @given(
     *(any_of(*PROFILES.values()), st.none() | json_values()),
-    st.none() | any_of(999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1e3),
+    st.none() | any_of(999, 1000, 1000.0, 1500, 120000, 120001, SLOW_MS, SLOW_MS + 1, -1, 1e300, "5000", True, 1e3),
     *(any_of(None, None, True, False, "true", 1), any_of(None, None, "slow", "background", "default"), st.booleans()),
 )
 @example(MODES, "x", 120, None, None, False)
@@ -1750,7 +1750,7 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
     arguments.update({"mode": mode} if row is MODES else {}, **({"workdir": "/"} if odd else {}))
     said = bash_tool.parse_arguments(arguments, row)
     timeout, background = (5000 if timeout == "5000" else timeout, True if background == "true" else background)
-    least, most = (1, 86400000) if row is bash_tool.JOBS else (1000, 900000 if row is MODES else 120000)
+    least, most = (1, 86400000) if row is bash_tool.JOBS else (1000, SLOW_MS if row is MODES else 120000)
     whole = isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and float(timeout).is_integer()
     detached = bool(background) or row is MODES and mode == "background"
     counts = timeout is not None and not detached
@@ -2237,7 +2237,7 @@ def test_req_bash_009_5_is_capped():
             assert path_in(result.text).read_bytes() == b"x" * min(size, 200 * 1024) + end
 
 
-@pytest.mark.parametrize("is_the_users", [False, True])
+@pytest.mark.parametrize("is_the_users", first_of([False, True], False))
 @clause("009.6", saboteur=("_make_room", "_remove_finished(path)", "True"))
 def test_req_bash_009_6_the_folder_is_capped(is_the_users):
     assert (bash_tool.FOLDER_CAP_BYTES, bash_tool.FOLDER_CAP_FILES) == (1024**3, 1000)
@@ -2968,11 +2968,6 @@ def test_req_bash_014_10_all_are_told_where_one_may_be_missed(speaking, others, 
             assert first == ("not passed to commands, because it looks secret: " + ", ".join(names[:20]),)
             rest = ", ".join(names[20:])
             assert more == [("not passed to commands, because it looks secret: " + rest,) if rest else (), ()]
-
-
-def test_phrases_of_authentication():
-    for line in AUTHENTICATION + OTHER_FAILURES:
-        assert bool(re.search(bash_tool._UNAUTHENTICATED, line)) == (line in AUTHENTICATION), line
 
 
 @clause("014.11", saboteur=("_OWN_ASKPASS", "[^/]*ssh-askpass[^/]*|", ""))
@@ -3737,7 +3732,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
 
 
 @clause("020.4", saboteur=("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"))
-@pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
+@pytest.mark.parametrize("environment", first_of(["os.environ scrubbed", "given"], "given"))
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
     program = """
         import os, signal, sys
@@ -4229,7 +4224,7 @@ def test_req_bash_024_1_streams_apart(known):
 
 
 @clause("024.2", saboteur=("without_nul", '.replace("\\0", "\\ufffd")', ""))
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", first_of(PROFILES, "modes"))
 def test_req_bash_024_2_bounded_and_encodable(name):
     @few(st.binary(max_size=60), st.integers(0, 3), any_of("", " >&2"))
     @example(b"a\0b\xed\xa0\x80\x1b[0m\r\n", 0, "")
@@ -4269,7 +4264,7 @@ BLANKS = [b"", b" ", b"\n", b" \n\t\n ", b"\0", b"\x1b[2J\x1b[H", b"\r", "\u00a0
 
 
 @clause("024.4", saboteur=("present", ".strip():", ":"))
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", first_of(PROFILES, "modes"))
 def test_req_bash_024_4_no_answer_is_blank(name):
     blank = st.text(any_of(*" \t\n\r\v\f\0\x1c\x1f\x85\u00a0\u2003\u2028\u3000"), max_size=6)
 
@@ -4381,7 +4376,7 @@ def test_req_bash_025_3_handshake(version, enveloped):
 
 
 @clause("025.4", saboteur=("call_message", "result.is_error", "False"))
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", first_of(PROFILES, "modes"))
 def test_req_bash_025_4_the_same_text(name):
     limit = {"default": 3, "grace_s": 0.3}
     row, marks = tiny(3, 0.3, PROFILES[name]), set()
@@ -4434,7 +4429,7 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
     assert refusal == "tools/call takes the tool 'bash', got 'zsh'"
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", first_of(PROFILES, "modes"))
 @clause("025.6", saboteur=("call_message", "{name: getattr(result, name) for name in names}", "result.to_dict()"))
 def test_req_bash_025_6_structured_content(name):
     background = [{"command": lasting("echo up; sleep 600"), "mode": "background"}] if name == "modes" else []
@@ -4526,7 +4521,7 @@ def test_req_bash_025_8_a_withdrawn_call():
 
 
 @clause("025.9", saboteur=("Server.serve", "is_told or monotonic() > ended_s + GOODBYE_S", "False"))
-@pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "HUP"])
+@pytest.mark.parametrize("goodbye", first_of(["EOF", "close", "TERM", "HUP"], "EOF"))
 def test_req_bash_025_9_goodbye(goodbye):
     with Client(timeouts={"grace_s": 60}) as client:
         jobs = [client.start(lasting("sleep 600"))]
@@ -4660,7 +4655,7 @@ def test_req_bash_025_25_what_ends_soon_is_answered(known, pause_s):
 
 
 @clause("025.26", saboteur=("Server.serve", "if not underway.answer:", "if False:"))
-@pytest.mark.parametrize("goodbye", ["EOF", "EOF, TERM", "TERM, EOF"])
+@pytest.mark.parametrize("goodbye", first_of(["EOF", "EOF, TERM", "TERM, EOF"], "EOF"))
 def test_req_bash_025_26_the_late_are_not_answered(goodbye):
     # They have the whole grace, whatever the client sends in the next 2.5 s; the SDKs send TERM after 2 s. TERM ends
     # the second of 025.25. Where it came first the answers are due as ever.
@@ -4914,7 +4909,7 @@ def test_req_bash_025_18_too_many_calls():
         assert eventually(lambda: client.said("echo fourth") == "fourth\n")
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", first_of(PROFILES, "modes"))
 @clause("025.19", saboteur=("call_message", "if structured", "if True"))
 def test_req_bash_025_19_text_alone(name):
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
@@ -5416,7 +5411,7 @@ def test_req_bash_026_18_check(name, known):
 
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
 @clause("027.1", saboteur=("JobTable.take_end_notes", "job is not told", "job is ended[-1][0]"))
-@pytest.mark.parametrize("name", ["modes", "jobs"])
+@pytest.mark.parametrize("name", first_of(["modes", "jobs"], "modes"))
 def test_req_bash_027_1_the_next_answer_tells(name):
     cases = [
         ("echo out; {}; echo 'last ]\"'; exit 3", "failed: exit status 3", 'last ]"'),
@@ -5579,7 +5574,7 @@ def test_req_bash_027_5_waiting_for_a_line():
 
 
 @clause("027.6", saboteur=("Server._next_message", "call.id]", "call.id]\nself._tool._session._finish(answer)"))
-@pytest.mark.parametrize("name", ["modes", "jobs"])
+@pytest.mark.parametrize("name", first_of(["modes", "jobs"], "modes"))
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
     # A job ends while a call runs that is then withdrawn.
     with Client(timeouts={"default": 60, "grace_s": 0.5}) as client:

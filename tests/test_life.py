@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.known_commands import any_of
 from tests.spec import HERE, phases, rows_of, state_diagram
-from tests.support import bash_tool, draws, fault
+from tests.support import bash_tool, draws, exhaustive, fault
 
 CONSTANTS = "LEAVING UNKILLABLE HOST_LEFT_GRACE KILL_EVERY FILTERS ASK_EVERY".split()
 LEAVING_S, UNKILLABLE_S, HOST_LEFT_GRACE_S, KILL_EVERY_S, FILTERS_S, ASK_EVERY_S = (
@@ -376,6 +376,7 @@ def faults(name, saboteurs):
     return decorate
 
 
+@exhaustive
 @faults("a_life", WRONG_LIVES)
 def test_a_life_of_any_history_keeps_the_rules():
     """What the rules of `History` ask of each moment; and the moves of all histories are those of the docstring."""

@@ -15,6 +15,7 @@ import time
 import test_bash_tool  # noqa: F401  (its properties fill SABOTEURS)
 from tests.conformance import core, jobs, judge, output, server  # noqa: F401  (each registers its questions)
 from tests.conformance.judge import Judge, SLOW_QUESTIONS, WIRE_LEVELS, several_at_once
+from tests.spec import MODES_S, SLOW_MS
 from tests.support import SABOTEURS, SOURCE, TOOL, changed, one_or_more, written
 
 PANEL_AT_ONCE = 16  # servers
@@ -105,7 +106,13 @@ SERVERS = [
     ("001.3", "two_ends", 'codecs.utf_8_decode(stream.head, "replace")', "%s, 0" % WITHOUT_A_HALF),
     ("001.5", {"command": [["^", "cd /; "]]}),
     ("001.5", "check_directory", 'absolute_path("cwd", cwd, base)', "os.path.realpath(cwd)"),
-    ("002.2", {"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}, "said": [[r"slow \(30s", "slow (15min"]]}),
+    (
+        "002.2",
+        {
+            "env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'},
+            "said": [[r"slow \(30s", "slow (%dmin" % (MODES_S["slow"] / 60)]],
+        },
+    ),
     (
         "002.3",
         [
@@ -160,7 +167,7 @@ SERVERS = [
     ("006.1", {"said": [['"minLength": 1|"additionalProperties": false', '"additionalProperties": true']]}),
     ("006.3", {"said": [["30s timeout", "31s timeout"], ["<pwd>/[^<]*", "<pwd>/"]]}),
     ("006.4", *COUNTS_UNITS),
-    ("006.10", "argument_schemas", "1000 * longest_s", "900000"),
+    ("006.10", "argument_schemas", "1000 * longest_s", str(SLOW_MS)),
     ("006.10", "argument_schemas", "= max", "= profile.timeouts_s.get('slow') or max"),
     ("006.13", "interpret", "{1,15}", "+"),
     ("006.13", "interpret", 'value = value == "true"', "pass"),
