@@ -363,7 +363,7 @@ HOLDS_BACK = (
 )
 
 
-@clause("002.9", saboteur=("ends_at_interrupt", "not process.caught & _INT or", "True or"))
+@clause("002.9", saboteur=("takes_interrupt", "process.program not in INTERRUPTIBLE or", "True or"))
 @fewer(any_of("%s", "%s; touch later", "(%s) | tail -n 3", "timeout 500 %s", "bash -c %s", "x=$(%s)"), st.booleans())
 @example("%s", True)
 def test_req_bash_002_9_int_comes_before_term(around, by_timeout):
@@ -1406,7 +1406,7 @@ AROUND = (
 )
 
 
-@clause("004.13", saboteur=("ends_at_interrupt", "or process.program in SHELLS", ""))
+@clause("004.13", saboteur=("INTERRUPTIBLE", "python", "python bash"))
 @fewer(any_of(*LINES), any_of(*AROUND), st.booleans())
 @example(LINES[1], AROUND[0], True)
 def test_req_bash_004_13_no_later_line_runs(line, around, by_timeout):
