@@ -12,7 +12,7 @@ BASH_TOOL_ADAPTER describes a tool with other names; see `Adapter` in judge.py.
 import signal
 import sys
 
-from tests.conformance import core, jobs, output, server  # noqa: F401  (each registers its questions)
+from tests.conformance import borders, core, jobs, output, server  # noqa: F401  (each registers its questions)
 from tests.conformance.judge import judge
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.processes import alive, carriers, dwellers, eventually
-from tests.spec import CLAUSES, Conversation, EXAMPLES, fenced, holds_clause, on_the_wire, without_jobs
+from tests.spec import CLAUSES, Conversation, EXAMPLES, fenced, holds_clause, on_the_wire, rows_of, without_jobs
 
 
 UNASKED = {  # clauses of the levels core, server and jobs that no client can ask, and why
@@ -49,6 +49,26 @@ UNASKED_ENTRIES = {  # of section 4 and of core and server, and why
     "4.9 a new file is opened exclusively": "nobody can know its name before",
     "6": "would take a platform that lacks a feature",
     "4.14 INT where the standard input is a terminal": "the judge speaks through pipes",
+}
+BORDERS = {  # of SPEC.md, 4.10: the clause and what is bounded there, its unit first, with the number
+    (clause, what): float(number.replace(",", ""))
+    for clause, borders, _ in rows_of("4.10 Borders")[1:]
+    for number, what in re.findall(r"([\d,.]+) ([^;]+)", borders)
+}
+AT_BORDERS = collections.defaultdict(list)  # of each of them the questions on both of its sides
+UNASKED_BORDERS = {  # and why no question stands there
+    ("001.8", "commands with pipes of 256 KiB"): "the 65th call is refused (025.18)",
+    ("002.2", "s of `slow`"): "would take 15 minutes; what is asked runs longer than `default`, and the definition says it",
+    ("003.3", "s of silence in its drain"): "too short to be told from a busy machine; both together are asked",
+    ("003.7", "s of `background`"): "would take a day",
+    ("004.5", "s for a start that hangs"): "would take a file system that hangs",
+    ("004.5", "s after KILL"): "would take a process that KILL does not end",
+    ("010.1", "bytes of memory"): "bounds what a server needs: no output brings a right one near it",
+    ("016.2", "bytes that wait"): "when the server hands live output on is free",
+    ("021.3", "bytes kept"): "what is shown of them is at most half as much",
+    ("024.2", "bytes of text"): "bounds what is made: no output of MODES comes near it",
+    ("024.2", "bytes of notes"): "bounds what is made: no answer has notes that long",
+    ("025.10", "messages a second"): "is about that number",
 }
 NEEDS_JOBS_PROFILE = {  # clauses that a client can ask in the profile JOBS alone, by what that profile has
     "003.11": "check_pid lists jobs to",
@@ -79,6 +99,36 @@ def asks(*clauses):
     def decorate(function):
         for number in clauses:
             QUESTIONS.setdefault(number, []).append(function)
+        return function
+
+    return decorate
+
+
+def at_border(clause, what, beyond=True):
+    """Decorator: the function asks for a clause with a count, and is told whether the border holds it. It is called at
+    the border of this name (4.10), one below it, and one beyond."""
+    number = int(BORDERS[clause, what])
+
+    def decorate(function):
+        @functools.wraps(function)
+        def question(q):
+            for count in (number - 1, number, number + 1)[: 3 if beyond else 2]:
+                q.note("border", "asked", "%d: %s" % (count, what))
+                function(q, count, count <= number)
+
+        AT_BORDERS[clause, what].append(question)
+        return asks(clause)(question)
+
+    return decorate
+
+
+def on_both_sides(*borders):
+    """Decorator: the question asks well within and well outside of these times, or at these counts, by itself."""
+
+    def decorate(function):
+        for border in borders:
+            assert border in BORDERS, border
+            AT_BORDERS[border].append(function)
         return function
 
     return decorate

@@ -13,7 +13,7 @@ import sys
 import time
 
 import test_bash_tool  # noqa: F401  (its properties fill SABOTEURS)
-from tests.conformance import core, jobs, judge, output, server  # noqa: F401  (each registers its questions)
+from tests.conformance import borders, core, jobs, judge, output, server  # noqa: F401  (each registers its questions)
 from tests.conformance.judge import Judge, SLOW_QUESTIONS, WIRE_LEVELS, several_at_once
 from tests.support import SABOTEURS, SOURCE, TOOL, changed, one_or_more, written
 
