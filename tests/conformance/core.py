@@ -829,12 +829,11 @@ def a_held_pipe_is_not_waited_for(q):
         ("sleep 600 & echo $! > a; echo hi", 0.5),
         ("(while :; do echo hi; sleep 0.1; done) & echo $! > b; echo hi", 2),
     ):
-        reply = q.run(command)
+        reply = q.one_of(4, lambda: q.takes(q.wire, command, bound_s))
         note = r"\[still running: pid [^\n]*; to stop: kill -TERM -\d+[^\n]*; output goes on to /[^\n]*\]\n"
         q.match(note + "(hi\n)+", reply.text)
-        q.took(reply.took_s, bound_s, bound_s + 0.4, "the answer to %s" % command)
     q.alive("a", "b")
-    q.says("(sleep 0.3; echo late) & echo hi", "hi\nlate\n")
+    q.one_of(5, lambda: q.says("(sleep 0.3; echo late) & echo hi", "hi\nlate\n"))
     # Silence of so long after each byte is waited for, and no timeout counts any more (2.1, step 6).
     slow = q.server(timeouts={"default": 1, "drain_idle_s": 4, "drain_total_s": 30})
     q.match(r"hi\n1\n2\n3\n", slow.call("(for i in 1 2 3; do sleep 1.5; echo $i; done) & echo hi").text)
