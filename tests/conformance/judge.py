@@ -94,7 +94,7 @@ IMPATIENT_S = 5.0
 ALONE_WAIT_S, AGAIN_S = 20.0, 60.0
 LONGEST_QUESTION_S = 120.0
 LONGEST_LINE, MOST_LINES = 16 << 20, 100000  # what a server sends in one line, and to one question
-MOST_SITUATIONS = 60  # questions that a run asks again in a situation
+MOST_SITUATIONS = 40  # questions that a run asks again in a situation
 ASKED_AGAIN = 24  # questions at most that fail by the accident of another load
 
 
