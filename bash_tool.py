@@ -176,8 +176,10 @@ MIB = 1024 * KIB
 BACKGROUND_TIMEOUT_S = 24 * 60 * 60.0
 GRACE_S = 15.0              # the most between a stop's first signal and KILL (REQ-BASH-004)
 LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
-PATIENT_S = 0.5             # for a shell to run its trap on EXIT, before its children get TERM
+PATIENT_S = 0.5             # for a parent to act on its signal, before its children get theirs
 FILTERS_S = 0.2             # for filters to print what they hold; for pools to end workers
+QUIET_S = 0.5               # without processor time: not busy with its own ending
+CUT_SHORT_S = 1.0           # before the end of the grace: TERM also to what is busy with that
 ASK_EVERY_S = 0.05          # the longest wait between two passes over what a stop asks to end
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
@@ -564,11 +566,14 @@ def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
     return found
 
 
+def _of_status(pid: int, field: bytes) -> bytes:
+    """A field of the long description of a process (proc_pid_status(5))."""
+    return _of_process(pid, "status").partition(b"\n%s:\t" % field)[2].partition(b"\n")[0]
+
+
 def has_inner_number(pid: int) -> bool:
-    """True for a process in a PID namespace below this one, in which it has another number
-    (proc_pid_status(5), NSpid)."""
-    numbers = _of_process(pid, "status").partition(b"\nNSpid:\t")[2].partition(b"\n")[0]
-    return b"\t" in numbers
+    """True for a process in a PID namespace below this one, in which it has another number."""
+    return b"\t" in _of_status(pid, b"NSpid")
 
 
 def _signal(pid: int, *numbers: int) -> bool:
@@ -712,6 +717,7 @@ class Outcome(NamedTuple):
     problem: str = ""  # why the file with the output is incomplete or missing
     capped: bool = False  # whether that file ends at its greatest size
     unlocked: bool = False  # the record of the job could not be locked
+    cut_short: bool = False  # a program that was ending by itself was not waited for
     carried: bytes = b""  # what the shell wrote down at its end
     pid: int | None = None  # of a job, as what follows
     command: str = ""  # ... but the host gives it to every answer
@@ -1275,31 +1281,26 @@ def leftover_notes(command: Command) -> list[str]:
 # -- How a stop asks a command to end
 #
 # A program that gets TERM loses what it holds back: Python its buffered lines, pytest the failures
-# that it has not reported, `tail` all that it has read. So a stop goes in steps: what handles INT
-# gets INT, as at a terminal, a filter gets the end of its input, and all else gets TERM at once.
-# No step may let the command go on: no shell may take the next line, and no program may take half
-# an input for the whole.
+# that it has not reported, `tail` all that it has read. So a stop goes in steps: a few programs get
+# INT, as at a terminal, a filter gets the end of its input, and all else gets TERM at once. No step
+# may let the command go on: no shell may take the next line, and no program may take half an input
+# for the whole, or the end of what it has started for a success.
 
 # In the masks of proc_pid_stat(5).
 _INT, _TERM = 1 << signal.SIGINT - 1, 1 << signal.SIGTERM - 1
-# Known by their file: /proc/PID/comm of a script that is run by its first line has the name of the
-# script. Bash goes on with the next line when its child does not die of an INT.
-SHELLS = frozenset("sh bash rbash dash ash zsh ksh mksh fish csh tcsh busybox toybox".split())
 # At the end of their input they print what they hold, and act on nothing (see ACTS_AT_END).
 FILTERS = frozenset(
     "head tail less more grep rg sort uniq comm join wc tee cat sed awk gawk mawk cut tr jq column "
     "nl tac fold fmt pr rev paste od xxd hexdump base64 cksum md5sum b2sum sha1sum sha256sum "
     "sha512sum".split()
 )
-# By the arguments, with a NUL behind each. With these psql, sqlite3 and MySQL's client go on with
-# the next statement after an INT, and a Python that reads lines with the next line.
-GOES_ON = {
-    "psql": rb"(?s)(?:\0(?:-[aAbeEHlnqsStwWxXz01]*[cf]|--(?:command|file)).*){2}",
-    "mysql": rb"\0(?:-[ABEHNXfnqrstv]*e|--execute)",
-    "mariadb": rb"\0(?:-[ABEHNXfnqrstv]*e|--execute)",
-    "sqlite3": rb"\0--?(?:cmd|init)",
+# Seen to print at INT what they lose at TERM, and to take no further step (docs/design.md). What is
+# not known gets TERM: gdb, gp, node, psql and sbcl go on with the next step after an INT.
+INTERRUPTIBLE = frozenset("python dd ping".split())
+# By the arguments, with a NUL behind each. With these a Python that reads lines takes the next one.
+READS_LINES = {
     "python": rb"\A[^\0]*(?:\0-[^\0]*)*?\0-[bBdEIOPqsSuvx]*i|\0-m\0(?:code|asyncio)\0"
-    rb"|(?:[iI][pP]ython3?|bpython|ptpython|pdb|\0shell|\0shell_plus)\0",
+    rb"|(?:[iI][pP]ython3?|bpython|ptpython|pdb|\0shell|\0shell_plus)\0"
 }
 # With these a filter acts at the end of its input: it replaces a file, or runs a program.
 ACTS_AT_END = {
@@ -1320,15 +1321,24 @@ SPAWNED = {
     "python": rb"\0--multiprocessing-fork\0|from multiprocessing\.forkserver import main"
     rb"|\.popen_loky_posix\0"
 }
-INTERACTIVE = {shell: rb"\0-[A-Za-z]*i" for shell in SHELLS}
+# Shells at work for a person.
+INTERACTIVE: dict[str, bytes] = dict.fromkeys(
+    "sh bash rbash dash ash zsh ksh ksh93 mksh fish csh tcsh busybox toybox".split(),
+    rb"\0-[A-Za-z]*i",
+)
 # These end when their command does, so they get no signal. timeout would pass it on to the filters
 # of its group; uv would send its command a second INT, which cuts off its work on the first.
 WRAPPERS = frozenset("timeout strace script uv su runuser sudo tini dumb".split())  # dumb-init
 
-# In place of a signal:
-_WAITS = 0  # no signal yet: its parent may end it
-_SPARED = -1  # a filter gets the end of its input, a wrapper that of its command
-_CLEANUP = -2  # what a trap or another handler of its signal has started may finish its work
+# How a process stands in a stop:
+State = Literal[
+    "waits",  # for its signal: what it is below acts on its own first, and may end it
+    "spared",  # a filter gets the end of its input, a wrapper that of its command
+    "interrupted",  # by INT
+    "terminated",  # by TERM, or KILL in its place
+    "survives",  # TERM, perhaps: it handles or ignores it
+    "cleans up",  # started by what survives or was interrupted, or by such work: it may finish
+]
 
 
 class Process(NamedTuple):
@@ -1342,6 +1352,8 @@ class Process(NamedTuple):
     caught: int = 0  # signals that it handles and does not block
     ignored: int = 0  # signals that it ignores, or blocks without a handler
     reads: str = ""  # its standard input: "file", "pipe", "live pipe" (of a filter); else empty
+    has_pending_interrupt: bool = False  # it was sent INT, and has not taken it yet
+    used: int = 0  # processor time, with that of the children that it has reaped
 
 
 def look_at(pid: int) -> Process:
@@ -1352,9 +1364,9 @@ def look_at(pid: int) -> Process:
     line = _of_process(pid, "cmdline")
     with suppress(OSError):  # another user's, or gone
         name = os.path.basename(os.readlink(folder + "exe")).partition(" ")[0].partition("-")[0]
-        if name not in {*FILTERS, *GOES_ON, *WRAPPERS}:
-            # python3.11; python3.13t, without a GIL; debug builds.
-            name = name.replace("pypy", "python").rstrip("0123456789.td")
+        # python3.11; python3.13t, without a GIL; debug builds.
+        if name.rstrip("td").rstrip("0123456789.") in ("python", "pypy"):
+            name = "python"
         called = os.path.basename(os.fsdecode(line.partition(b"\0")[0]))
         # One file, many programs: Alpine, some builds of coreutils.
         if name in ("busybox", "toybox", "coreutils") and called in FILTERS | WRAPPERS:
@@ -1365,41 +1377,40 @@ def look_at(pid: int) -> Process:
         is_filter = name in FILTERS and line and not fits(ACTS_AT_END, Process(0, name, line))
         if reads == "pipe" and is_filter:
             # Bash 5.1 and later gives a small here-document as a pipe without a writer.
-            fd = os.open(folder + "fd/0", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = os.open(folder + "fd/0", os.O_NONBLOCK)
             poller = select.poll()
             poller.register(fd, 0)
             reads = "pipe" if poller.poll(0) else "live pipe"  # POLLHUP is told unasked
             os.close(fd)
-    # While bash -i forks, it blocks TERM in place of ignoring it (make_child in its jobs.c).
     return Process(
-        parent, name, line + fields[45], caught & ~blocked, ignored | blocked & ~caught, reads
+        parent,
+        name,
+        line + fields[45],
+        caught & ~blocked,
+        # While bash -i forks, it blocks TERM in place of ignoring it (make_child in its jobs.c).
+        ignored | blocked & ~caught,
+        reads,
+        caught & _INT > 0 and int(_of_status(pid, b"ShdPnd") or b"0", 16) & _INT > 0,
+        sum(map(int, fields[11:15])),
     )
 
 
 def fits(patterns: Mapping[str, bytes], process: Process) -> bool:
     """True if there is a pattern for the program of a process, and its arguments match that."""
+    pattern = patterns.get(process.program)
+    if pattern is None:
+        return False
     import re  # here, because most supervisors need it not
 
-    pattern = patterns.get(process.program, rb"(?!)")  # which matches nothing
     return re.search(pattern, process.line) is not None
 
 
-def ends_at_interrupt(process: Process) -> bool:
-    """True for a process that may get INT in place of TERM."""
-    is_python = process.program == "python"
-    unfit = process.ignored
-    # Python handles INT by itself; a program in it that handles TERM wants TERM.
-    if is_python and not fits(SERVERS, process):
-        unfit |= process.caught
-    if not process.caught & _INT or unfit & _TERM or process.program in SHELLS:
+def takes_interrupt(process: Process) -> bool:
+    """True for a process that may get INT in place of TERM. What handles TERM itself wants TERM."""
+    unfit = process.ignored if fits(SERVERS, process) else process.caught | process.ignored
+    if process.program not in INTERRUPTIBLE or not process.caught & _INT or unfit & _TERM:
         return False
-    if (process.reads or not is_python) and fits(GOES_ON, process):
-        return False
-    # Others take the end of a pipe, which a stop brings about, for the end of a whole input, or go
-    # on with the next line: `xargs rm`, `node -i`.
-    return (
-        is_python or not process.reads or (process.program, process.reads) == ("psql", "pipe")
-    )
+    return not (process.reads and fits(READS_LINES, process))
 
 
 def ending_signal(process: Process) -> int:
@@ -1411,80 +1422,99 @@ def ending_signal(process: Process) -> int:
 
 
 class Steps:
-    """Which processes a stop asks to end, and with which signal; none gets a signal twice.
-    `asked_by` holds what was sent to those that lived at the last pass."""
+    """Which processes a stop asks to end, and with which signal; none gets a signal twice."""
 
     def __init__(self, grace_s: float, now: float) -> None:
-        self._grace_s, self.begun_s = grace_s, now
-        self.sent: dict[int, int] = {}  # by process
-        self._processes: dict[int, Process] = {}
-        self.asked_by = {_WAITS}  # no process has been asked to end yet
+        self._grace_s, self._most_s, self.begun_s = grace_s, grace_s / 10, now
+        self.states: dict[int, State] = {}  # by process
+        self.living_states: set[State] = {"waits"}  # of those that lived at the last pass
+        self.cut_short = False  # something that was interrupted got TERM too
+        self._looked: dict[int, Process] = {}
+        # When it, or something below it, last used processor time, in seconds of the stop.
+        self._busy_s: dict[int, float] = {}
 
-    def choose(
-        self, living: Iterable[int], looked: Mapping[int, Process], now: float
-    ) -> dict[int, int]:
-        """The signals of one pass, in the order in which they are to be sent. `living`: parents
-        before their children, and of siblings the later ones first: a pipe's reader is asked before
-        its writer ends, and so before it reads the end of half an input. `looked`: what is seen of
-        those that are new, or got no signal. Where all get TERM at once no signals are chosen: TERM
-        then goes to the group, which no fork at the same time escapes."""
-        is_first, chosen, passed_s = not self.sent, {}, now - self.begun_s
+    def choose(self, looked: dict[int, Process], now: float) -> dict[int, int]:
+        """The signals of one pass, in the order in which they are to be sent. `looked`: what lives,
+        parents before their children, and of siblings the later ones first: a pipe's reader is
+        asked before its writer ends, and so before it reads the end of half an input. Where all get
+        TERM at once no signals are chosen: TERM then goes to the group, which no fork at the same
+        time escapes."""
+        is_first, passed_s = not self.states, now - self.begun_s
         parents = {process.parent for process in looked.values()}
-        self._processes.update(looked)
-        for pid in living:
-            process, last = self._processes[pid], self.sent.get(pid)
-            is_new = not is_first and last is None
-            spares = (
-                process.program in WRAPPERS if pid in parents else process.reads == "live pipe"
-            )
-            above = self.sent.get(process.parent)
-            # What has started it handles the signal that it got, or is such work itself.
-            is_cleanup = above in (signal.SIGINT, _CLEANUP) or (
-                above and self._processes[process.parent].caught & _TERM
-            )
-            if is_first and spares:
-                self.sent[pid] = _SPARED
-            elif is_new and is_cleanup:
-                self.sent[pid] = _CLEANUP
-            elif last not in (_SPARED, _CLEANUP, signal.SIGTERM):
-                # What else appears during the steps was started by something that goes on.
-                may = not is_new and passed_s < self._grace_s / 3
-                number = self._choose_one(process, passed_s) if may else ending_signal(process)
-                if number not in (_WAITS, last):
-                    chosen[pid] = number
-                self.sent[pid] = number
-        self.asked_by = {self.sent[pid] for pid in living}
-        if is_first and self.asked_by == {signal.SIGTERM}:
-            self.sent, chosen = {}, {}
+        for pid, process in reversed(looked.items()):  # children before their parents
+            known = self._looked.get(pid)
+            if known is None or known.used != process.used:
+                self._busy_s[pid] = passed_s
+            if self._busy_s[pid] == passed_s:
+                self._busy_s[process.parent] = passed_s
+            if is_first:
+                is_wrapper = process.program in WRAPPERS
+                is_spared = is_wrapper if pid in parents else process.reads == "live pipe"
+                self.states[pid] = "spared" if is_spared else "waits"
+        self._looked = looked
+        chosen: dict[int, int] = {}
+        for pid, process in looked.items():
+            before = self.states.get(pid)
+            if before not in ("spared", "terminated", "survives", "cleans up"):
+                state = self._next_state(pid, before, chosen, passed_s)
+                if state == "terminated":
+                    chosen[pid] = ending_signal(process)
+                    self.cut_short |= before == "interrupted"
+                    if (process.caught | process.ignored) & _TERM:
+                        state = "survives"
+                elif state == "interrupted" != before:
+                    chosen[pid] = signal.SIGINT
+                self.states[pid] = state
+        self.living_states = {self.states[pid] for pid in looked}
+        if is_first and self.living_states <= {"terminated", "survives"}:
+            self.states, chosen = {}, {}
         return chosen
 
-    def _choose_one(self, process: Process, passed_s: float) -> int:
-        """A signal, or _WAITS."""
-        ends = ends_at_interrupt(process)
-        pid = process.parent
-        while (parent := self._processes.get(pid)) and parent.program in WRAPPERS:
-            pid = parent.parent
-        above, most_s = self.sent.get(pid), self._grace_s / 10
-        is_patient = passed_s < min(PATIENT_S, most_s)
+    def _next_state(
+        self, pid: int, before: State | None, chosen: dict[int, int], passed_s: float
+    ) -> State:
+        process, above = self._looked[pid], self._looked[pid].parent
+        while (parent := self._looked.get(above)) and parent.program in WRAPPERS:
+            above = parent.parent
+        state_above, is_patient = (
+            self.states.get(above),
+            passed_s < min(PATIENT_S, self._most_s),
+        )
+        if not before and state_above in ("interrupted", "survives", "cleans up"):
+            return "cleans up"
+        if passed_s >= self._grace_s / 3:
+            is_quiet = passed_s >= self._busy_s[pid] + min(QUIET_S, self._most_s)
+            is_last = passed_s >= self._grace_s - min(CUT_SHORT_S, self._most_s)
+            return "terminated" if is_quiet or is_last or before != "interrupted" else before
+        # If a child ends before its parent has taken INT, CPython may take that for a success:
+        # waitpid(2) reaps the child, KeyboardInterrupt comes before its status is stored, the next
+        # waitpid fails with ECHILD, and `subprocess` reads that as 0.
+        if (
+            state_above == "waits"
+            or chosen.get(above) == signal.SIGINT
+            or (parent and parent.has_pending_interrupt and is_patient)
+        ):
+            return "waits"
+        if not before:
+            return "terminated"  # it was started by something that goes on
         is_spawned = fits(SPAWNED, process) and not process.caught & _TERM
-        is_worker = parent and (is_spawned or process.line == parent.line)
-        if is_worker and (ends or process.program == "python"):
+        if (
+            parent
+            and process.program == "python"
+            and (is_spawned or process.line == parent.line)
+        ):
             # A multiprocessing.Pool ends its workers by itself, and hangs where a signal has ended
             # one that held a lock. One of ProcessPoolExecutor takes its next task after an INT. The
             # fork server of multiprocessing, and some workers, ignore INT.
-            if not above or passed_s < min(FILTERS_S, most_s):
-                return _WAITS
-            return signal.SIGINT if is_spawned and is_patient else signal.SIGTERM
-        if not ends:
-            return ending_signal(process)
-        if (
-            parent is None
-            or above == signal.SIGINT
-            or (above and not (parent.caught | parent.ignored) & _TERM)
-        ):
-            return signal.SIGINT  # the parent has ended, or ends at once
+            if passed_s < min(FILTERS_S, self._most_s):
+                return "waits"
+            return "interrupted" if is_spawned and is_patient else "terminated"
+        if before == "interrupted" or not takes_interrupt(process):
+            return before if before == "interrupted" else "terminated"
+        if state_above in (None, "interrupted", "terminated"):
+            return "interrupted"  # the parent has ended, or ends at once
         # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
-        return _WAITS if is_patient and "pipe" not in process.reads else signal.SIGTERM
+        return "waits" if is_patient and "pipe" not in process.reads else "terminated"
 
 
 # -- The life of a command: rules without I/O
@@ -1544,6 +1574,7 @@ class Life:
         self._plan = plan
         self.started_s = now
         self.seen = Seen()
+        self.steps = Steps(plan.grace_s, now)
         self.is_job, self._grace_s = plan.background, plan.grace_s
         self._has_steps = sees_tree and plan.grace_s > 0
         self._look_every_s = inf if sees_tree else REAP_EVERY_S
@@ -1620,11 +1651,11 @@ class Life:
     def _step(self, now: float) -> str:
         """The next pass of the steps. TERM to all once all were told, once what is spared is alone,
         and when output floods."""
-        asked_by = self.steps.asked_by
-        self._alone_s = min(self._alone_s, now) if asked_by == {_SPARED} else inf
+        states = self.steps.living_states
+        self._alone_s = min(self._alone_s, now) if states == {"spared"} else inf
         is_alone = now >= self._alone_s + min(FILTERS_S, self._grace_s / 10)
         is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
-        is_told = asked_by <= {signal.SIGTERM, _CLEANUP}
+        is_told = states <= {"terminated", "survives", "cleans up"}
         if not self._has_steps or is_told or is_alone or is_flood:
             self._in_steps = False
             return "terminate"
@@ -1763,27 +1794,25 @@ class Command:
         """A pass of the first steps of a stop. Returns the live processes, with their groups. In
         the last pass all get TERM but filters, wrappers and what a trap has started."""
         living = descendants()
-        steps = self.life.steps
-        looked = {pid: look_at(pid) for pid in living if steps.sent.get(pid, _WAITS) <= _WAITS}
-        for pid, number in steps.choose(
-            living, looked, inf if is_last else monotonic()
-        ).items():
+        looked = {pid: look_at(pid) for pid in living}
+        now = inf if is_last else monotonic()
+        for pid, number in self.life.steps.choose(looked, now).items():
             _signal(pid, number, signal.SIGCONT)
         return living
 
     def terminate(self) -> None:
         """TERM to all that has not got it and is not cleaning up. TERM comes before CONT: a stopped
         process must find the TERM waiting when it wakes."""
-        sent = self.life.steps.sent
+        states = self.life.steps.states
         # What a trap has just started is told from what goes on.
-        living = self.ask(is_last=True) if sent else descendants()
+        living = self.ask(is_last=True) if states else descendants()
         left = {
             pid: ending_signal(look_at(pid))
             for pid in living
-            if sent.get(pid) not in (signal.SIGTERM, _CLEANUP)
+            if states.get(pid) not in ("terminated", "survives", "cleans up")
         }
         reached = (
-            not sent
+            not states
             and signal.SIGKILL not in left.values()
             and self.shell.signal_group(signal.SIGTERM, signal.SIGCONT)
         )
@@ -1866,6 +1895,7 @@ class Command:
             problem=output.problem,
             capped=output.room < 0,
             unlocked=output.unlocked,
+            cut_short=life.steps.cut_short,
         )
         if not life.is_job:
             return known
@@ -5143,6 +5173,7 @@ class Session:
             outcome.raw
             and not outcome.total_bytes
             and outcome.status in ("timed_out", "running")
+            and not outcome.cut_short
         ):
             notes += self._hints
             self._hints = []

@@ -17,7 +17,7 @@ CONSTANTS = "LEAVING UNKILLABLE HOST_LEFT_GRACE KILL_EVERY FILTERS ASK_EVERY".sp
 LEAVING_S, UNKILLABLE_S, HOST_LEFT_GRACE_S, KILL_EVERY_S, FILTERS_S, ASK_EVERY_S = (
     getattr(bash_tool, name + "_S") for name in CONSTANTS
 )
-MIB, SPARED, CLEANUP, INT, TERM = 1 << 20, bash_tool._SPARED, bash_tool._CLEANUP, signal.SIGINT, signal.SIGTERM
+MIB, INT, TERM = 1 << 20, signal.SIGINT, signal.SIGTERM
 ON_INT, ON_TERM = 1 << INT - 1, 1 << TERM - 1  # in the masks of a process
 SAME = 1e-6  # two moments that differ by rounding
 
@@ -263,7 +263,7 @@ class History(RuleBasedStateMachine):
             kinds = {self.known[pid] for pid in self.living}
             is_late = now > self.begun_s + self.plan.grace_s / 3 + ASK_EVERY_S + SAME
             assert not in_steps or not is_late or "filter" in kinds, "a step of more than a third of the grace"
-            spared = {pid for pid, number in self.life.steps.sent.items() if number == SPARED}
+            spared = {pid for pid, state in self.life.steps.states.items() if state == "spared"}
             self.alone_s = min(self.alone_s, now) if in_steps and spared.issuperset(self.living) else inf
             assert now <= self.alone_s + min(FILTERS_S, self.plan.grace_s / 10) + 2 * ASK_EVERY_S + SAME
 
@@ -285,19 +285,19 @@ class History(RuleBasedStateMachine):
         self.pass_of_steps(self.now)
 
     def pass_of_steps(self, now):
-        looked = {pid: KINDS[kind][0]._replace(parent=self.parents[pid]) for pid, kind in self.living.items()}
-        for pid, number in self.life.steps.choose(self.in_order(), looked, now).items():
+        looked = {pid: KINDS[self.living[pid]][0]._replace(parent=self.parents[pid]) for pid in self.in_order()}
+        for pid, number in self.life.steps.choose(looked, now).items():
             assert number == TERM or self.now < self.begun_s + self.plan.grace_s / 3
             self.signal(pid, number)
 
     def on_terminate(self):
-        asked = self.life.steps.sent
-        if asked:
+        states = self.life.steps.states
+        if states:
             self.pass_of_steps(inf)
         for pid in self.in_order():
-            if asked.get(pid) not in (TERM, CLEANUP):
+            if states.get(pid) not in ("terminated", "survives", "cleans up"):
                 self.signal(pid, TERM)
-        left = [pid for pid in self.living if asked.get(pid) != CLEANUP and (pid, TERM) not in self.sent]
+        left = [pid for pid in self.living if states.get(pid) != "cleans up" and (pid, TERM) not in self.sent]
         assert self.is_childless or not left
 
     def on_kill(self):
@@ -408,7 +408,8 @@ DEAF = BASH._replace(ignored=ON_TERM, line=words("bash -ic a"))
 PYTHON = process(program="python", caught=ON_INT)
 NODE = process(program="node", caught=BOTH)
 TAIL = process(program="tail", reads="live pipe")
-PSQL, SQLITE = process(program="psql", caught=ON_INT), process(program="sqlite3", caught=ON_INT)
+PSQL, DD = process(program="psql", caught=ON_INT), process(program="dd", caught=ON_INT)
+OTHER = PYTHON._replace(line=words("other"))
 TIMEOUT = process(program="timeout", caught=BOTH)
 
 
@@ -421,18 +422,42 @@ FORK_SERVER = process(program="python")._replace(line=b"python3\0-c\0from multip
 TAKES_INT = {"caught": ON_INT}
 INTERACTIVE = PYTHON._replace(reads="pipe", line=words("python3 -i"))
 INTERRUPTED, TRAPPED, WAITS = (PYTHON, "INT"), (TRAPPING, "TERM"), (below(2, PYTHON), "waits")
+PENDING, WAIT = (PYTHON._replace(has_pending_interrupt=True), "INT"), ("waits", "waits")
+
+
+def busy(one, moment):
+    """What got INT, and has used the processor for so long."""
+    return one._replace(used=int(moment)), "INT"
+
+
 # Of each pass the moment and the processes; of each process what it has been sent by then. The grace is 15 s.
 STOPS = {
     "all get TERM: their group gets it": [(0, {2: (BASH, None), 3: (below(2, PLAIN), None)})],
-    "what catches INT": [(0, {2: (PYTHON, "INT"), 3: (PLAIN, "TERM"), 4: (NODE, "INT")})],
+    "what catches INT": [(0, {2: (PYTHON, "INT"), 3: (PLAIN, "TERM"), 4: (DD, "INT"), 5: (PSQL, "TERM")})],
     "an interactive shell": [(0, {2: (BASH, "TERM"), 3: (below(2, DEAF), "KILL"), 4: (below(3, PYTHON), "waits")})],
     "a shell with -i that does not": [(0, {2: (PYTHON, "INT"), 3: (BASH._replace(line=words("bash x -i")), "TERM")})],
     "a shell that ignores TERM": [(0, {2: (PYTHON, "INT"), 3: (DEAF._replace(line=words("bash -c a")), "TERM")})],
     "a shell by its file": [(0, {2: (BASH._replace(line=words("./s.sh")), "TERM"), 3: (below(2, PYTHON), "INT")})],
-    "what ignores TERM": [(0, {2: (PYTHON, "INT"), 3: (NODE._replace(caught=ON_INT, ignored=ON_TERM), "TERM")})],
+    "what ignores TERM": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(ignored=ON_TERM), "TERM")})],
     "a Python that catches TERM": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(caught=BOTH), "TERM")})],
     "a server in Python": [(0, {2: (PYTHON._replace(caught=BOTH, line=words("python3 /bin/uvicorn a:b")), "INT")})],
-    "a child of what got INT": [(0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON, line=words("other")), "INT")})],
+    "a child of what got INT": [
+        (0, {2: (PYTHON, "INT"), 3: (below(2, OTHER), "waits"), 4: (below(2, PLAIN), "waits")}),
+        (0.001, {2: (PYTHON, "INT"), 3: (below(2, OTHER), "INT"), 4: (below(2, PLAIN), "TERM")}),
+    ],
+    "a grandchild of what has an INT pending": [
+        *((now, {2: PENDING, 3: (below(2, BASH), "waits"), 4: (below(3, PLAIN), "waits")}) for now in (0, 0.49)),
+        (0.5, {2: PENDING, 3: (below(2, BASH), "TERM"), 4: (below(3, PLAIN), "TERM")}),
+    ],
+    "below timeout, below what has an INT pending": [
+        (0, {2: PENDING, 3: (below(2, TIMEOUT), "spared"), 4: (below(3, PLAIN), "waits")}),
+        (0.1, {2: PENDING, 3: (below(2, TIMEOUT), "spared"), 4: (below(3, PLAIN), "waits")}),
+        (0.2, {2: INTERRUPTED, 3: (below(2, TIMEOUT), "spared"), 4: (below(3, PLAIN), "TERM")}),
+    ],
+    "an INT that comes late": [
+        (0.6, {2: INTERRUPTED, 3: (below(2, PLAIN), "waits")}),
+        (0.65, {2: PENDING, 3: (below(2, PLAIN), "TERM")}),
+    ],
     "a fork of what got INT": [
         (now, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), is_sent)})
         for now, is_sent in ((0, "waits"), (0.15, "waits"), (0.2, "TERM"))
@@ -451,20 +476,18 @@ STOPS = {
         for now, is_sent in ((0, "waits"), (0.2, "INT"), (0.5, "TERM"))
     ],
     "a server that multiprocessing has spawned": [
-        (now, {2: (PYTHON, "INT"), 3: (below(2, SPAWNED, caught=BOTH), "INT")}) for now in (0, 0.2, 0.5)
+        (now, {2: INTERRUPTED, 3: (below(2, SPAWNED, caught=BOTH), is_sent)})
+        for now, is_sent in ((0, "waits"), (0.01, "INT"), (0.2, "INT"), (0.5, "INT"))
     ],
     "what the fork server of multiprocessing has forked": [
-        (
-            now,
-            {2: (PYTHON, "INT"), 3: (below(2, FORK_SERVER), is_sent), 4: (below(3, FORK_SERVER, **TAKES_INT), is_sent)},
-        )
-        for now, is_sent in ((0, "waits"), (0.2, "INT"), (0.5, "TERM"))
+        (now, {2: (PYTHON, "INT"), 3: (below(2, FORK_SERVER), above), 4: (below(3, FORK_SERVER, **TAKES_INT), is_sent)})
+        for now, above, is_sent in ((0, *WAIT), (0.2, "INT", "waits"), (0.22, "INT", "INT"), (0.5, "TERM", "TERM"))
     ],
     "a fork whose parent has ended": [
         (0, {2: (PYTHON, "INT"), 3: (below(2, PYTHON), "waits")}),
         (0.1, {3: (below(1, PYTHON), "INT")}),
     ],
-    "a file as input": [(0, {2: (PYTHON._replace(reads="file"), "INT"), 3: (NODE._replace(reads="file"), "TERM")})],
+    "a file as input": [(0, {2: (PYTHON._replace(reads="file"), "INT"), 3: (DD._replace(reads="file"), "INT")})],
     "python3 -i < file": [(0, {2: (PYTHON, "INT"), 3: (INTERACTIVE._replace(reads="file"), "TERM")})],
     "python3 -i x.py": [(0, {2: (PYTHON._replace(line=words("python3 -i x.py")), "INT")})],
     "python3 -m pdb < file": [
@@ -475,17 +498,16 @@ STOPS = {
         (0, {2: TRAPPED, 3: (below(2, TIMEOUT), "spared"), 4: (below(3, PYTHON), "waits")}),
         (0.1, {3: (below(1, TIMEOUT), "spared"), 4: (below(3, PYTHON), "INT")}),
     ],
-    "timeout without a child": [(0, {2: (PYTHON, "INT"), 3: (TIMEOUT, "INT")})],
-    "psql with one statement": [(0, {2: (PSQL._replace(line=words("psql -c a")), "INT")})],
-    "psql with two": [(0, {2: (PYTHON, "INT"), 3: (PSQL._replace(line=words("psql -c a -cb")), "TERM")})],
-    "sqlite3 -cmd": [(0, {2: (SQLITE, "INT"), 3: (SQLITE._replace(line=words("sqlite3 -cmd a f b")), "TERM")})],
+    "timeout without a child": [(0, {2: (PYTHON, "INT"), 3: (TIMEOUT, "TERM")})],
     "an option that ends in i": [(0, {2: (PYTHON._replace(reads="pipe", line=words("python3 x --cli")), "INT")})],
     "a reader of a file below a shell with a trap": [
         (0, {2: TRAPPED, 3: (below(2, PYTHON, reads="file"), "waits"), 4: (below(1, PYTHON), "INT")})
     ],
     "python - <<E": [(0, {2: (PYTHON._replace(reads="pipe"), "INT")})],
     "… | python3 -i": [(0, {2: (PYTHON, "INT"), 3: (INTERACTIVE, "TERM")})],
-    "another reader of a pipe": [(0, {2: (PYTHON, "INT"), 3: (NODE._replace(reads="pipe"), "TERM")})],
+    "another reader of a pipe": [
+        (0, {2: (DD._replace(reads="pipe"), "INT"), 3: (PSQL._replace(reads="pipe"), "TERM")})
+    ],
     "a filter": [(0, {2: (PLAIN, "TERM"), 3: (TAIL, "spared")}), (0.1, {3: (TAIL, "spared")})],
     "a filter of a pipe without a writer": [(0, {2: (PYTHON, "INT"), 3: (TAIL._replace(reads="pipe"), "TERM")})],
     "a filter with a child": [(0, {2: (PYTHON, "INT"), 3: (TAIL, "TERM"), 4: (below(3, PLAIN), "TERM")})],
@@ -505,14 +527,31 @@ STOPS = {
         ),
     ],
     "the work of a `finally`": [(0, {2: INTERRUPTED}), (0.1, {2: INTERRUPTED, 3: (below(2, PLAIN), "cleans up")})],
-    "the work of a handler": [(0, {2: (NODE, "INT")}), (0.1, {2: (NODE, "INT"), 3: (below(2, PLAIN), "cleans up")})],
-    "what a shell starts before it is asked": [
-        (0, {2: TRAPPED, 3: (below(2, NODE), "waits")}),
-        (0.1, {2: TRAPPED, 3: (below(2, NODE), "waits"), 4: (below(3, PLAIN), "TERM")}),
+    "the work of a handler": [
+        (0, {2: (NODE, "TERM"), 3: INTERRUPTED}),
+        (0.1, {2: (NODE, "TERM"), 3: INTERRUPTED, 4: (below(2, PLAIN), "cleans up")}),
+    ],
+    "what a program starts before it is asked": [
+        (0, {2: TRAPPED, 3: WAITS}),
+        (0.1, {2: TRAPPED, 3: WAITS, 4: (below(3, PLAIN), "waits")}),
+        (0.2, {3: (below(1, PYTHON), "INT"), 4: (below(3, PLAIN), "waits")}),
+        (0.25, {3: (below(1, PYTHON), "INT"), 4: (below(3, PLAIN), "TERM")}),
     ],
     "a third of the grace": [
         *((moment, {2: INTERRUPTED, 3: (TAIL, "spared")}) for moment in (0, 4.9)),
         (5.0, {2: (PYTHON, "TERM"), 3: (TAIL, "spared")}),
+    ],
+    "busy with its ending": [
+        *((moment, {2: busy(PYTHON, moment), 3: INTERRUPTED}) for moment in (0, 4.9)),
+        (5.0, {2: busy(PYTHON, 5), 3: (PYTHON, "TERM")}),
+        (13.9, {2: busy(PYTHON, 13)}),
+        (14.0, {2: (PYTHON._replace(used=14), "TERM")}),
+    ],
+    "busy below": [
+        (0, {2: INTERRUPTED, 3: (below(2, OTHER), "waits")}),
+        *((moment, {2: INTERRUPTED, 3: busy(below(2, OTHER), moment)}) for moment in (0.1, 5, 6)),
+        (6.4, {2: INTERRUPTED, 3: busy(below(2, OTHER), 6)}),
+        (6.5, {2: (PYTHON, "TERM"), 3: (below(2, OTHER, used=6), "TERM")}),
     ],
     "below a shell with a trap that ends": [(0, {2: TRAPPED, 3: WAITS}), (0.1, {3: (below(1, PYTHON), "INT")})],
     "below a shell with a trap that goes on": [
@@ -572,23 +611,23 @@ WRONG_STEPS = [
 
 @faults("a_stop", WRONG_STEPS)
 def test_a_stop_asks_each_process_in_its_way():
-    names = {INT: "INT", TERM: "TERM", signal.SIGKILL: "KILL", SPARED: "spared", CLEANUP: "cleans up", 0: "waits"}
+    names = {INT: "INT", TERM: "TERM", signal.SIGKILL: "KILL"}
     for case, passes in STOPS.items():
         steps, sent = bash_tool.Steps(15.0, 0.0), {}
         for now, known in passes:
-            looked = {pid: seen for pid, (seen, _) in known.items() if steps.sent.get(pid, 0) <= 0}
-            chosen = steps.choose(list(known), looked, now)
+            chosen = steps.choose({pid: seen for pid, (seen, _) in known.items()}, now)
             assert list(chosen) == [pid for pid in known if pid in chosen], case  # in this order
             assert not [pid for pid, number in chosen.items() if sent.get(pid) == number], case  # once
             sent.update(chosen)
-            assert {pid: names.get(steps.sent.get(pid)) for pid in known} == {p: s for p, (_, s) in known.items()}, case
-            given = {pid: number for pid, number in steps.sent.items() if pid in known and number > 0}
-            assert {pid: sent[pid] for pid in known if pid in sent} == given, case
+            states = {pid: steps.states.get(pid) for pid in known}
+            is_sent = ("interrupted", "terminated", "survives")
+            told = {pid: names[sent[pid]] if state in is_sent else state for pid, state in states.items()}
+            assert told == {pid: wanted for pid, (_, wanted) in known.items()}, (case, now)
 
 
-GO_ON = """psql -c a -c b; psql -Atc a -qcb; psql --command=a -c b; psql -qf a -c b; psql --file=a -f b; mysql -Ne a; mariadb --execute=a; sqlite3 -cmd a f; sqlite3 --init f f; python3 -i; python3 -ic 1; python3 -u -qi x.py; python3 -Bui; python3 -m code; python3 -m asyncio; python3 -m IPython; pypy3 -i
+READ_LINES = """python3 -i; python3 -ic 1; python3 -u -qi x.py; python3 -Bui; python3 -m code; python3 -m asyncio; python3 -m IPython; python3 /usr/bin/bpython; pypy3 -i
 python3 /usr/bin/ipython3; python3 -m pdb x.py; python3 manage.py shell"""
-END_AT_ONCE = """psql -c a; psql -Atc a -h localhost; psql --csv -c a; psql -f a; psql -dfoo -c a; psql -Pfooter=off -f a; mysql a; mariadb -hserver a; sqlite3 f; python3 x.py -i; python3 x.py --cli
+READ_NONE = """python3 x.py -i; python3 x.py --cli
 python3 -I x.py; python3 -c i -i; python3 -Wignore x.py; python3 -m pytest -i; node -i"""
 ACT = """sort -o f; sort -uo f; sort -k1,1 -uof; sort --output=f; awk END{system(1)}; gawk -f f; gawk --file=f; mawk END{print|"sh"}
 awk {print>"f"}; awk END{"x"|getline}; awk END{print s>out}; awk END{print|c}; awk {print>("a" "b")}"""
@@ -605,9 +644,9 @@ awk {printf"%s|%s",$1,$2}; awk {print($1>2)}; awk {print $1||$2}; awk /print/||$
 
 
 WRONG_PATTERNS = [
-    *(("GOES_ON", "bBdEIOPqsSuvx", "q"), ("ACTS_AT_END", "[^-", "[^u-")),
+    *(("READS_LINES", "bBdEIOPqsSuvx", "q"), ("ACTS_AT_END", "[^-", "[^u-")),
     *(("SERVERS", "[\\0/]", ""), ("INTERACTIVE", "[A-Za-z]*", ""), ("SPAWNED", "|\\.popen_loky_posix\\0", "")),
-    *(("GOES_ON", "[cf]|--", "c|--"), ("ACTS_AT_END", "|print[^;}\"(#|>\\n]{,99}[|>](?!\\|)", "")),
+    *(("READS_LINES", "|bpython", ""), ("ACTS_AT_END", "|print[^;}\"(#|>\\n]{,99}[|>](?!\\|)", "")),
 ]
 
 
@@ -615,7 +654,7 @@ WRONG_PATTERNS = [
 def test_what_is_told_by_the_arguments():
     """What goes on after INT or TERM, what acts at the end of its input, and which servers print at INT what they hold."""
     for patterns, known, harmless in [
-        (bash_tool.GOES_ON, GO_ON, END_AT_ONCE),
+        (bash_tool.READS_LINES, READ_LINES, READ_NONE),
         (bash_tool.ACTS_AT_END, ACT, PRINT_ALONE),
         (bash_tool.SERVERS, SERVE, NO_SERVERS),
         (bash_tool.SPAWNED, SPAWNED_LINES, "python3 x.py; python3 -c x"),
