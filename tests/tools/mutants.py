@@ -20,6 +20,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,7 @@ from tests.support import SABOTEURS, SOURCE, TOOL, one_or_more, spans
 from tests.tools.recorded_calls import differences, recorded
 
 Mutant = collections.namedtuple("Mutant", "kind place line old new begin end")
+QUESTIONS_AT_ONCE = 6  # of one mutant
 ORDERED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
 
 
@@ -210,12 +212,13 @@ def run(*words, within_s):
 
 
 WRONG_CASES = """
-import json, sys
+import itertools, json, sys
 from tests.support import load_tool
 from tests.vectors import KINDS, wrong_cases
 tool, found = load_tool(sys.argv[1], "mutant"), []
 for kind in KINDS:
-    found += [case["clause"] for case, _ in zip((case for case, _ in wrong_cases(tool, kind)), range(30))]
+    wrong = itertools.islice(wrong_cases(tool, kind), 30)
+    found += [[case["clause"], json.dumps(case)[:300], json.dumps(got)] for case, got in wrong]
 print(json.dumps(found))
 """
 
@@ -223,34 +226,34 @@ print(json.dumps(found))
 class Panel:
     """Judges mutants, some at once."""
 
-    def __init__(self, folder, at_once, until):
-        self.folder, self.at_once, self.until = Path(folder), at_once, until
-        self.oracle = None
+    def __init__(self, folder, until, report):
+        self.folder, self.until, self.report = Path(folder), until, report
 
     def words(self, path):
         return [sys.executable, str(path), "--mcp"]
 
     def record_the_oracle(self):
-        """What the oracle answers to the recorded calls, three times: what differs is not looked at."""
-        several = [recorded(self.words(TOOL)) for _ in range(3)]
-        self.oracle = several[0]
-        self.unsteady = {at for other in several[1:] for at in differences(several[0], other, 0.25)}
+        """What the oracle answers to the recorded calls, three times, and which vectors it has left behind."""
+        self.wrong_cases = json.loads(run("-c", WRONG_CASES, str(TOOL), within_s=120) or "[]")
+        self.oracle = [recorded(self.words(TOOL)) for _ in range(3)]
+        again = recorded(self.words(TOOL))
+        self.unsteady = {*differences(self.oracle, again)} | {*differences(self.oracle[:1], self.oracle[1])}
 
     def differs(self, path):
-        """Whether the mutant differs, and the clauses of the vectors that say so."""
+        """How the mutant differs, if it does, and the clauses of the vectors that say so."""
         said = run("-c", WRONG_CASES, str(path), within_s=60)
         if said is None:
             return "cannot be loaded, or hangs", []
-        clauses = json.loads(said)
-        if clauses:
-            return "vectors", clauses
-        seen = None
+        cases = [case for case in json.loads(said) if case not in self.wrong_cases]
+        if cases:
+            return "vectors, such as %s" % cases[0][1], [clause for clause, _, _ in cases]
+        found = None
         for _ in range(3):  # a busy machine may have been in the way
-            found = {*differences(self.oracle, recorded(self.words(path)))} - self.unsteady
-            seen = found if seen is None else seen & found
-            if not seen:
+            differ = {*differences(self.oracle, recorded(self.words(path)))} - self.unsteady
+            found = differ if found is None else found & differ
+            if not found:
                 return "", []
-        return "recorded calls %s" % sorted(seen)[:5], []
+        return "recorded calls %s" % sorted(found)[:5], []
 
     def seen(self, path, clauses):
         """The question by which the judge sees the mutant, of these clauses; None if there is none."""
@@ -262,9 +265,9 @@ class Panel:
             asked = [(number, function) for number in numbers for function in one.questions(number)]
             asked.sort(key=lambda each: each[0] in judge.SLOW_QUESTIONS)
             asked += situations.drawn(numbers, 1, 20 if len(numbers) < 40 else 120)
-            for n in range(0, len(asked), self.at_once):
-                some = asked[n : n + self.at_once]
-                for row, found in zip(some, several_at_once(self.at_once, one.answer, some)):
+            for n in range(0, len(asked), QUESTIONS_AT_ONCE):
+                some = asked[n : n + QUESTIONS_AT_ONCE]
+                for row, found in zip(some, several_at_once(QUESTIONS_AT_ONCE, one.answer, some)):
                     if found["outcome"] in ("failed", "late"):
                         again = one.answer(*row)
                         if again["outcome"] in ("failed", "late"):
@@ -273,7 +276,9 @@ class Panel:
 
     def judged(self, mutant):
         """A row of the report."""
-        path = self.folder / ("mutant-%d-%d.py" % (mutant.begin, hash(mutant) % 9999))
+        if time.monotonic() > self.until:
+            return None
+        path = Path(tempfile.mkdtemp(dir=self.folder)) / "bash_tool.py"
         row = dict(mutant._asdict(), old=mutant.old[:60], new=mutant.new[:60])
         try:
             text = changed(SOURCE, mutant)
@@ -293,7 +298,15 @@ class Panel:
             seen = seen or self.seen(path, ())
             return dict(row, outcome="seen" if seen else "not seen", differs=how, touches=near, by=by, seen=seen)
         finally:
-            path.unlink()
+            shutil.rmtree(path.parent)
+
+    def told(self, mutant):
+        """The same, and a line of the report."""
+        row = self.judged(mutant)
+        if row and self.report:
+            with open(self.report, "a") as file:
+                file.write(json.dumps(row) + "\n")
+        return row
 
 
 def main(arguments):
@@ -301,6 +314,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=int(os.environ.get("BASH_TOOL_SEED") or random.randrange(10**6)))
+    parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=120, help="no mutant is begun later")
     parser.add_argument("--least", type=float, default=95, help="of those that differ, in percent, must be seen")
     parser.add_argument("--report", help="a file for the rows, as JSON, one a line")
@@ -313,17 +327,12 @@ def main(arguments):
         return False
     judge.LONGEST_WAIT_S = 20.0
     chosen = random.Random(given.seed).sample(every, min(given.count, len(every)))
-    rows, begun = [], time.monotonic()
+    begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        panel = Panel(folder, 8, begun + 60 * given.minutes)
+        panel = Panel(folder, begun + 60 * given.minutes, given.report)
         panel.record_the_oracle()
-        for mutant in chosen:
-            if time.monotonic() > panel.until:
-                break
-            rows.append(panel.judged(mutant))
-            if given.report:
-                with open(given.report, "a") as file:
-                    file.write(json.dumps(rows[-1]) + "\n")
+        rows = several_at_once(given.at_once, panel.told, [(mutant,) for mutant in chosen])
+    rows = [row for row in rows if row]
     counts = collections.Counter(row["outcome"] for row in rows)
     for row in rows:
         if row["outcome"] == "not seen":

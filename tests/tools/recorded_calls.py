@@ -51,7 +51,7 @@ def listed(text):
 
 
 def sessions():
-    """Of each server how it is started, and its calls: a command, arguments, a line of bytes, or a pair of a command and
+    """Of each server how it is started, with `together` if its calls are under way at the same time, and its calls: a command, arguments, a line of bytes, or a pair of a command and
     what befalls it when it has begun."""
     stops = dict(timeouts={"default": 0.6, "slow": 1.5, "grace_s": 1.5})
     sized = ["head -c %d /dev/zero | tr '\\0' '%s'" % (size, kind) for size in SIZES for kind in KINDS]
@@ -69,9 +69,11 @@ def sessions():
         dict(env={**TOKENS, "PIP_INDEX_URL": "https://me:pw@h/", "FORCE_COLOR": "1"}),
         [*named, "echo on", "env | sort"],
     )
-    yield stops, trees
-    yield stops, [{"command": each, "mode": "slow"} for each in trees[:5]]
-    yield {}, left + far
+    for n in range(0, len(trees), 9):
+        yield dict(stops, together=True), trees[n : n + 9]
+    yield dict(stops, together=True), [{"command": each, "mode": "slow"} for each in trees[:5]]
+    yield dict(together=True), left
+    yield {}, far
     yield (
         dict(structured=True, timeouts={"default": 0.6}),
         ["echo on", "exit 3", "sleep 9", "seq 90000", "kill -9 $$", *LAST_WORDS],
@@ -136,30 +138,41 @@ def answered(wire, call):
     return wire.response(number, 20), time.monotonic() - begun
 
 
-def recorded(words, at_once=4):
+def answered_together(wire, calls):
+    """The same of calls that are under way at the same time."""
+    for call in calls:
+        arguments = {"command": call} if isinstance(call, str) else call
+        wire.request("tools/call", name="bash", arguments=arguments)
+    for number in range(2, len(calls) + 2):  # behind a ping
+        got = wire.response(number, 20)
+        yield got, wire.came_s[number] - wire.sent_s[number]
+
+
+def recorded(words, at_once=24):
     """Of each call of each session what was seen, and how long it took; of what failed the exception."""
     with contextlib.closing(Judge(words, claims={"levels": ["core", "server"]})) as judge:
 
         def session(how, calls):
             seen = []
             with contextlib.closing(Question(judge, "", "session")) as question:
-                wire = question.server(**how)
-                for call in calls:
-                    try:
-                        got, took_s = answered(wire, call)
-                    except (Wrong, OSError, ValueError) as problem:
-                        seen.append(("%s" % type(problem).__name__, 0.0))
-                        break
-                    seen.append((without_chance(got).replace(str(question.place), "PLACE"), took_s))
+                wire = question.server(**{key: value for key, value in how.items() if key != "together"})
+                come = answered_together(wire, calls) if "together" in how else (answered(wire, each) for each in calls)
+                try:
+                    wire.ask("ping")  # the start of a server takes its time
+                    for got, took_s in come:
+                        seen.append((without_chance(got).replace(str(question.place), "PLACE"), took_s))
+                except (Wrong, OSError, ValueError) as problem:
+                    seen.append((type(problem).__name__, 0.0))
             return seen + [("not asked", 0.0)] * (len(calls) - len(seen))
 
         return several_at_once(at_once, session, list(sessions()))
 
 
-def differences(one, other, slack_s=0.4):
-    """Where two recordings differ, in what was seen or clearly in the time: pairs of session and call. The first call of a
-    session waits for the start of the server."""
-    for n, (ours, theirs) in enumerate(zip(one, other)):
-        for m, ((seen, took_s), (seen_there, took_there_s)) in enumerate(zip(ours, theirs)):
-            if seen != seen_there or m and abs(took_s - took_there_s) > slack_s:
+def differences(several, other, slack_s=0.4):
+    """Where a recording differs from all of several, in what was seen or clearly in the time: pairs of session and call."""
+    for n, theirs in enumerate(other):
+        for m, (seen, took_s) in enumerate(theirs):
+            ours = [recording[n][m] for recording in several]
+            times = [time_s for _, time_s in ours]
+            if seen not in [each for each, _ in ours] or not min(times) - slack_s < took_s < max(times) + slack_s:
                 yield n, m
