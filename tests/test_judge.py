@@ -5,6 +5,7 @@ import re
 from tests.conformance import borders, situations  # noqa: F401  (the first registers questions)
 from tests.conformance.judge import AT_BORDERS, BORDERS, QUESTIONS, UNASKED_BORDERS, WIRE_LEVELS
 from tests.spec import CLAUSES, holds_clause, spec_for
+from tests.tools.mutants import changed, mutants
 
 
 # Numbers of the page that are no borders.
@@ -56,3 +57,27 @@ def test_situations_are_drawn_by_their_seed():
     names = {function.__name__ for functions in QUESTIONS.values() for function in functions}
     told = {name for _, _, left_out in situations.NOT_IN for name in left_out.split()}
     assert told | {*situations.AT_PLACES.split(), *situations.AS_SCRIPTS.split()} <= names
+
+
+MUTANT_SOURCE = """
+LIMIT = 8 * 1024
+NAMES = frozenset("alpha beta gamma".split())
+class Row:
+    limit_s: float = 0.5
+def keep(text, most):
+    if len(text) <= most and text:
+        return text
+    return text[: min(most, LIMIT)]
+"""
+
+
+def test_mutants_are_found_by_the_syntax():
+    found = {changed(MUTANT_SOURCE, each) for each in mutants(MUTANT_SOURCE)}
+    for old, *others in (
+        *(("8 *", "9 *", "7 *", "4 *", "16 *"), ("0.5", "1.5", "0.25", "1.0"), ("beta ", " "), ("<= most", "< most")),
+        *(("len(text) <= most", "True"), ("len(text) <= most and text", "False"), ("min(", "max(")),
+        (": min(most, LIMIT)", ":"),
+    ):
+        for new in others:
+            assert any("".join(each.split()) == "".join(MUTANT_SOURCE.replace(old, new).split()) for each in found), new
+    assert len({each.kind for each in mutants(MUTANT_SOURCE)}) == 5

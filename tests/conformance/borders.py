@@ -120,6 +120,19 @@ def pipes_of_many_commands(q, count, is_within):
     q.equal(size, 1048576 if is_within else 262144, "the pipe of the command with %d others alive:" % (count - 1))
 
 
+@asks("004.5")
+def a_third_of_the_grace(q):
+    """2.1, step 7: what goes on after INT gets TERM then, and not before."""
+    wire = q.server(timeouts={"default": 4, "grace_s": 6})
+    goes_on = (
+        "import time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: print(1, flush=True), time.sleep(%s), print(2)"
+    )
+    quick, slow = (wire.begin("python3 -c '%s' 2>/dev/null" % (goes_on % seconds)) for seconds in (0.8, 600))
+    q.answered(quick, timed_out(q, "4s") + "1\n2\n", True, wire)
+    reply = q.answered(slow, timed_out(q, "4s") + "1\n", True, wire)
+    q.took(reply.took_s, 4 + 2, 4 + 2 + 1.8, "the answer, with a grace of 6 s")
+
+
 @at_border("006.4", "characters of a *short* text")
 def short_texts(q, count, is_within):
     shown = "é" * count if is_within else "é" * 79 + "…"
