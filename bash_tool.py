@@ -63,13 +63,13 @@ it by copying this file.
 # The ways through the code:
 #
 #   a byte           Output.read keeps it in an OutputBuffer. Command.send_answer sends what was
-#                    kept. Exchange._take_answer receives that as a Captured. Session._run has
+#                    kept. Exchange._read_answer receives that as a Captured. Session._tell has
 #                    fit_streams make it a Fitted, by the profile's `truncation` (keep_ends): that
 #                    decodes, cleans (`cleaning`: render) and cuts. Session._finish has present
 #                    write the text of the Result, by the profile's `format` (format_brackets).
 #   the limit        make_plan takes it from the profile. Life._watch sees that it has passed,
 #                    Life._end says what is to be done: Command.ask, terminate and kill do that,
-#                    Command.report and send_answer tell the host. From Exchange._take_answer on it
+#                    Command.report and send_answer tell the host. From Exchange._read_answer on it
 #                    goes as with a byte; status_line writes the first line.
 #   nothing is left  _look_for_tree makes each supervisor a subreaper. Command.look reaps (_reap),
 #                    and sees `childless` when waitpid(2) says ECHILD; Life._end asks for KILL until
@@ -84,8 +84,8 @@ it by copying this file.
 #   the host dies    The kernel closes its sockets. SupervisorEnd.hear reads end of file, and
 #                    Life.act stops the command if it is `attached`.
 #   a job goes on    Command.answer_as_job tells the host. Life._watch detaches a background
-#                    command, and Exchange.perform takes it from the tokens, so that neither the
-#                    host's end nor `close` stops it; a kept command stays attached.
+#                    command, and Exchange.tokens is empty from then on, so that neither the host's
+#                    end nor `close` stops it; a kept command stays attached.
 #                    Command.note_end writes its end into its file and its record. When nothing of
 #                    it is left, its supervisor is idle again; if the host has left, the supervisor
 #                    ends, and last of all the fork server.
@@ -277,14 +277,14 @@ def read_returncode(returncode: int) -> tuple[int, str | None]:
     return 128 - returncode, SIGNAL_NAMES.get(-returncode, "signal %d" % -returncode)
 
 
-def describe_stop(ended: Outcome) -> str:
+def describe_stop(ended: Report) -> str:
     """Why the tool ended a command; empty where the tool did not."""
     if ended.status == "timed_out":
         return "timed out after %s" % format_seconds(ended.limit_s)
     return "cancelled" if ended.status == "cancelled" else ""
 
 
-def describe_end(ended: Outcome, before_number: str) -> str:
+def describe_end(ended: Report, before_number: str) -> str:
     """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
     answer and in the list of jobs, where a job that was told to stop has not failed."""
     stopped = describe_stop(ended)
@@ -685,7 +685,6 @@ class Captured(NamedTuple):
     tail: bytes
     total_bytes: int
     newlines: int = 0  # counted only where lines are limited
-    note: str = ""  # the completion note, where the answer tells it
 
 
 class Fitted(NamedTuple):
@@ -700,8 +699,8 @@ class Fitted(NamedTuple):
 NO_STREAM = Fitted("", 0, False)
 
 
-class Outcome(NamedTuple):
-    """How a command ended, or that it goes on, independent of the profile."""
+class Report(NamedTuple):
+    """How a command ended, or that it goes on: what its supervisor tells the host."""
 
     status: Status
     exit_code: int | None = None
@@ -719,22 +718,32 @@ class Outcome(NamedTuple):
     unlocked: bool = False  # the record of the job could not be locked
     cut_short: bool = False  # a program that was ending by itself was not waited for
     carried: bytes = b""  # what the shell wrote down at its end
-    pid: int | None = None  # of a job, as what follows
-    command: str = ""  # ... but the host gives it to every answer
+    path: bytes = b""  # of the file that holds the output as it arrived; empty: there is none
+    ending: str = ""  # the completion note of a job, where the answer shows it
+    is_over: bool = False  # nothing of the command is left
+    # Of a job alone:
+    pid: int | None = None
+    command: str = ""  # its first COMMAND_RECORDED characters
     created: float = 0.0  # its beginning, on the wall clock
     supervisor: Sequence[int] = ()  # number and start time of the process that runs it
     at: int = -1  # the place of the completion note in the output file; -1: none yet
-    # What a supervisor sends ends here; the host adds the rest.
-    path: str | None = None  # of the file that holds the output as it arrived
+
+
+class Outcome(NamedTuple):
+    """What the host makes of a report, for one answer; independent of the profile."""
+
+    report: Report
+    notes: Sequence[str] = ()  # all that the answer shows
+    path: str | None = None  # of the file with the output, if the answer names it
     raw: Sequence[Captured] = ()  # the streams as they came; `fit_streams` makes texts of them
     stdout: Fitted = NO_STREAM  # or both streams
     stderr: Fitted = NO_STREAM
     kept: bool = False  # after the limit the command goes on as a job
     mode: str = ""  # of the request; empty for an answer to a question about a job
+    command: str = ""
 
 
-_SENT_FIELDS = Outcome._fields.index("path")  # as many as a supervisor sends, from the first on
-# The fields of a job's record, by their type.
+# The fields of a report that the record of a job keeps, by their type.
 RECORD_FIELDS: dict[Any, str] = {
     int: "pid total_bytes at",
     (int, float): "created duration_s limit_s",
@@ -755,10 +764,8 @@ RECORD_FIELDS: dict[Any, str] = {
 #   "hello", pid                 once, before anything else, but for a `failed` of the fork server
 #   "live", skipped, chunks      live output: how many bytes were skipped before it; each chunk with
 #                                the number of its stream
-#   "answer", fields, streams, path, is_over
-#                                of an Outcome, and of a Captured for each stream; and whether
-#                                nothing of the command is left. Of a command that becomes a job
-#                                there are two: status `running`, then how it ended
+#   "answer", fields, streams    of a Report, and of a Captured for each stream. Of a command that
+#                                becomes a job there are two: status `running`, then how it ended
 #   "failed", id, reason         the command was not run
 
 
@@ -800,7 +807,6 @@ class OutputBuffer:
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self.newlines = 0
-        self.note = ""  # the completion note, which is no output
         self._count_lines = count_lines  # it costs a third of the throughput
         self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
         self._head, self._tail = bytearray(), bytearray()
@@ -818,10 +824,10 @@ class OutputBuffer:
             del self._tail[:surplus]
 
     def captured(self) -> Captured:
-        """What is kept by now of the beginning and of the end, the counts, and the note."""
+        """What is kept by now of the beginning and of the end, and the counts."""
         surplus = max(0, len(self._tail) - self._tail_bytes)
         head, tail = bytes(self._head), bytes(self._tail[surplus:])
-        return Captured(head, tail, self.total_bytes, self.newlines, self.note)
+        return Captured(head, tail, self.total_bytes, self.newlines)
 
 
 class SupervisorEnd(Channel):
@@ -972,8 +978,10 @@ class Output:
         return sum(buffer.total_bytes for buffer in self.buffers)
 
     def is_long_text(self) -> bool:
-        """True if the text of a stream is over the limit: three bytes replace an invalid one, and
-        a NUL."""
+        """True if the text of a stream is over the limit though its bytes are not: three bytes
+        replace an invalid one, and a NUL."""
+        if self._pending is None:
+            return False
         texts = [decode(b"".join(buffer.captured()[:2])) for buffer in self.buffers]
         return any(
             len(text.replace("\0", "\ufffd").encode()) > self._plan.limit_bytes
@@ -1029,12 +1037,12 @@ class Output:
                 "spawn_failed", "no file for the job could be made: " + _reason(problem)
             )
 
-    def write_record(self, known: Outcome) -> None:
-        """Writes down what is known by now, if there is a record; blanks keep the room."""
+    def write_record(self, report: Report) -> None:
+        """Writes down how the job stands, if there is a record; blanks keep the room."""
         import json  # here, because most supervisors run no job
 
         names = " ".join(RECORD_FIELDS.values()).split()
-        fields = {name: getattr(known, name) for name in names}
+        fields = {name: getattr(report, name) for name in names}
         text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
         with suppress(OSError):
             os.pwrite(self._record, text.ljust(RECORD_ROOM), 0)
@@ -1714,6 +1722,7 @@ class Command:
         self.created = time.time()
         self.life = Life(plan, SEES_TREE, monotonic())
         self.leftovers: list[Named] = []  # what goes on after the report
+        self.ending = ""  # the completion note of a job, if the answer is to show it
 
     def run(self) -> bool:
         """Returns when nothing of the command is left; True if nothing was at its report."""
@@ -1866,10 +1875,9 @@ class Command:
         self.output.append_note(note)
         self.output.write_record(self.describe())  # with the place of the note
         if not self.life.known_as_job and (ended.exit_code == 0 or still):
-            # Else the first line of the answer says how the command failed.
-            self.output.buffers[0].note = note
+            self.ending = note  # else the first line of the answer says how the command failed
 
-    def describe(self) -> Outcome:
+    def describe(self) -> Report:
         """How the command stands: what the host is told, and what the record of a job says."""
         plan, life, shell, output = self.plan, self.life, self.shell, self.output
         code = life.seen.code
@@ -1879,7 +1887,7 @@ class Command:
         if reason:
             status, error = "failed", "spawn_failed"
         exit_code, name = read_returncode(code or 0) if status == "exited" else (None, None)
-        known = Outcome(
+        report = Report(
             status,
             exit_code,
             name,
@@ -1896,10 +1904,13 @@ class Command:
             capped=output.room < 0,
             unlocked=output.unlocked,
             cut_short=life.steps.cut_short,
+            path=fsencode(output.path),
+            ending=self.ending,
+            is_over=life.phase == "over",
         )
         if not life.is_job:
-            return known
-        return known._replace(
+            return report
+        return report._replace(
             pid=shell.popen.pid,
             command=decode(plan.text)[:COMMAND_RECORDED],
             created=self.created,
@@ -1909,15 +1920,15 @@ class Command:
 
     def send_answer(self) -> None:
         """Sends the host how the command stands, with the raw bytes of the streams."""
-        known, life = self.describe(), self.life
+        report, life = self.describe(), self.life
         if not life.status:
-            known = known._replace(carried=self.shell.carried())
+            report = report._replace(carried=self.shell.carried())
         elif not life.known_as_job:
             # A background command that was stopped before its first answer: no job, no number.
-            known = known._replace(pid=None, supervisor=())
+            report = report._replace(pid=None, supervisor=())
+        # marshal takes plain tuples alone.
         streams = [tuple(buffer.captured()) for buffer in self.output.buffers]
-        path, is_over = fsencode(self.output.path), life.phase == "over"
-        self.line.send("answer", known[:_SENT_FIELDS], streams, path, is_over)
+        self.line.send("answer", tuple(report), streams)
 
 
 # -- The processes: a supervisor, and the fork server that forks it
@@ -2048,9 +2059,8 @@ class ForkServer(Loop):
         try:
             pid = os.fork()
         except OSError as problem:
-            line.send(
-                "failed", "spawn_failed", "no supervisor could be started: " + _reason(problem)
-            )
+            why = "no supervisor could be started: " + _reason(problem)
+            line.send("failed", "spawn_failed", why)
         else:
             if pid == 0:
                 self._supervise(line)
@@ -2192,6 +2202,7 @@ class Request(NamedTuple):
     cwd: str | None = None  # in place of the tool's
     env: Env | None = None  # beside the tool's
     stdin: bytes | None = None
+    whole: bool = False  # a program asks, which reads the streams whole
 
 
 class Inquiry(NamedTuple):
@@ -2203,6 +2214,8 @@ class Inquiry(NamedTuple):
 
 class Restart(NamedTuple):
     """A request to forget the state that is carried over."""
+
+    command: str = ""
 
 
 class Start(NamedTuple):
@@ -2227,13 +2240,14 @@ OnCall = Callable[[object, "Result"], object]  # takes what was sent, and the an
 
 def reject(error: str, reason: str) -> Outcome:
     """The answer to a request that was not admitted: a stable id, and a sentence for the model."""
-    return Outcome("rejected", error=error, reason=reason)
+    return Outcome(Report("rejected", error=error, reason=reason))
 
 
 class Truncation(NamedTuple):
     """What is shown of a stream that is too long."""
 
     fit: Callable[[Captured, "Profile"], Fitted]
+    keeps: str  # what it leaves of a stream: its "ends", "tail" or "head"
     limits: tuple[str, ...]  # the fields of a profile that `fit` looks at
 
 
@@ -2242,10 +2256,16 @@ class Format(NamedTuple):
 
     write: Callable[[Outcome, "Profile"], str]
     details: Callable[[Outcome], Fields]  # what a program reads beside the text
+    tells_of: (
+        str  # the truncation that its notices are about; of a "head" the text tells itself
+    )
     tells_jobs: bool = False  # it can say that a command goes on
 
 
-# What an Outcome, a Result and a line of the log say in the same words.
+# Where a command has no code: as timeout(1), docker-run(1), bash have them.
+EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
+
+# What a Report, a Result and a line of the log say in the same words.
 FACTS = "status exit_code signal error duration_s total_bytes pid".split()
 
 
@@ -2259,9 +2279,11 @@ class Result:
                   `failed` (the tool could not run the command, or lost it); of a job also `lost`
     exit_code     of the shell, 128 + n after signal n; None where the shell did not end by itself
     signal        the name of the signal that ended the shell
-    stdout        the first stream as it is shown, or both where the profile merges them
+    stdout        the first stream as it is shown, or both where the profile merges them. Of `run`
+                  all of it, cleaned, up to 4 MiB; beyond that, and of a background command, as it
+                  is shown
     stderr        the second stream
-    truncated     whether a stream is not shown whole
+    truncated     whether `text` does not show a stream whole
     total_bytes   how many bytes of output came; in the answer to a check, since the last one
     pid           the number of a job: its process and process group
     output_file   the path of the file that holds the whole output, if there is one; where it
@@ -2272,7 +2294,7 @@ class Result:
     leftovers     the numbers of the processes that the answer names as still running, all of them
     details       what the profile says to programs: a dict that JSON can hold
     stdout_bytes  all that came on the first stream, or on both where the profile merges them, as it
-                  was written; None where not all of it was kept
+                  was written; None where not all of it was kept, and `stdout` is not whole
     stderr_bytes  the same of the second stream; empty where the profile merges them
     ok            True where `exit_code` is 0 and `error` None
     """
@@ -2295,6 +2317,8 @@ class Result:
     details: Mapping[str, Any] = field(default_factory=dict)
     stdout_bytes: bytes | None = field(default=None, repr=False)
     stderr_bytes: bytes | None = field(default=None, repr=False)
+    # For `check`: the command, and lines on its end that say more than a code.
+    _told: tuple[str, str] = field(default=("", ""), repr=False)
 
     def __str__(self) -> str:
         return self.text
@@ -2304,10 +2328,21 @@ class Result:
         """True for a command that exited with exit code 0, and no `error`."""
         return self.exit_code == 0 and self.error is None
 
+    def check(self) -> Result:
+        """The result itself where `ok` is true or the command goes on as a job. Else raises
+        subprocess.CalledProcessError. Its `returncode` is never 0: the command's own code; 124
+        after a timeout, 130 after a cancel, 125 for everything else. Its `output` is `stdout`,
+        behind a line that says how the command ended where that is more than a code."""
+        if self.ok or self.status == "running":
+            return self
+        command, lines = self._told
+        code = self.exit_code or EXIT_CODES.get(self.status, EXIT_CODES["failed"])
+        raise subprocess.CalledProcessError(code, command, lines + self.stdout, self.stderr)
+
     def to_dict(self) -> Fields:
         """The fields as a dict that `json.dumps` takes: all but the bytes."""
         known = dict(vars(self), notes=list(self.notes), leftovers=list(self.leftovers))
-        del known["stdout_bytes"], known["stderr_bytes"]
+        del known["stdout_bytes"], known["stderr_bytes"], known["_told"]
         return known
 
 
@@ -2595,24 +2630,43 @@ def size_buffers(profile: Profile) -> tuple[int, int, bool]:
     return 4 + most, 0, False
 
 
+def narrow(stream: Captured, profile: Profile) -> Captured:
+    """What would have been kept of a stream for the text alone; for a program more may be."""
+    head_bytes, tail_bytes, _ = size_buffers(profile)
+    data = stream.head + stream.tail
+    tail = data[max(head_bytes, len(data) - tail_bytes) :]
+    return stream._replace(head=data[:head_bytes], tail=tail)
+
+
 def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
     """The outcome with the streams that are shown, and their texts."""
     streams = outcome.raw
-    if outcome.status == "running":  # the output of a background command is in its file
+    if outcome.report.status == "running":  # the output of a background command is in its file
         streams = [without_unfinished(stream) for stream in streams if outcome.kept]
-    texts = [profile.truncation.fit(stream, profile) for stream in streams]
+    fit = profile.truncation.fit
+    texts = [fit(narrow(stream, profile), profile) for stream in streams]
     stdout, stderr, *_ = *texts, NO_STREAM, NO_STREAM
     return outcome._replace(stdout=stdout, stderr=stderr, raw=streams)
 
 
-def describe_code(outcome: Outcome) -> str:
+def with_whole_streams(result: Result, profile: Profile) -> Result:
+    """The result for a program: with all of the text of each stream of which all was kept."""
+    texts: Fields = {}
+    for name in ("stdout", "stderr"):
+        data = getattr(result, name + "_bytes")
+        if data is not None:
+            texts[name] = profile.cleaning(decode(data))
+    return replace(result, **texts)
+
+
+def describe_code(report: Report) -> str:
     """The exit code, with the name of a signal that ended the shell or that bash passed on as
     128 + n; else why there is none."""
-    code = outcome.exit_code
+    code = report.exit_code
     if code is None:
-        stopped = describe_stop(outcome)
+        stopped = describe_stop(report)
         return "none (%s)" % stopped if stopped else "unknown"
-    name = outcome.signal or SIGNAL_NAMES.get(code - 128)
+    name = report.signal or SIGNAL_NAMES.get(code - 128)
     return "%d (%s)" % (code, name) if name else str(code)
 
 
@@ -2621,57 +2675,69 @@ SYSTEM_ERROR = "[system error: %s]"
 
 def status_line(outcome: Outcome) -> str:
     """The first line of an answer; empty after success, so that the output stands alone."""
-    stopped = describe_stop(outcome)
+    report = outcome.report
+    stopped = describe_stop(report)
     if stopped:
         return "[command %s]" % stopped
     if outcome.kept:
-        return "[command still running after %s, as a job]" % format_seconds(outcome.limit_s)
-    if outcome.status not in ("exited", "running"):
-        return SYSTEM_ERROR % outcome.reason
-    if not outcome.exit_code:
+        return "[command still running after %s, as a job]" % format_seconds(report.limit_s)
+    if report.status not in ("exited", "running"):
+        return SYSTEM_ERROR % report.reason
+    if not report.exit_code:
         return ""
     template = "[command failed: exit code %s]"
-    if outcome.exit_code == 137:  # SIGKILL
+    if report.exit_code == 137:  # SIGKILL
         template = (
             "[command failed: exit code %s; not sent by this tool; possibly out of memory]"
         )
-    return template % describe_code(outcome)
+    return template % describe_code(report)
+
+
+def end_lines(outcome: Outcome) -> str:
+    """How a command ended, where an exit code alone does not say it."""
+    report = outcome.report
+    if describe_code(report) == str(report.exit_code) and not report.error:
+        return ""
+    return "".join(map(with_newline, [status_line(outcome), *note_lines(outcome)]))
 
 
 def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
     """The template for what became of the file with the whole output, filled in; empty where no
     file was needed."""
-    template = partly if outcome.problem else whole
+    problem = outcome.report.problem
+    template = partly if problem else whole
     if outcome.path is None:
-        template = lost if outcome.problem else ""
-    return template.format(path=make_printable(outcome.path), reason=outcome.problem)
+        template = lost if problem else ""
+    return template.format(path=make_printable(outcome.path), reason=problem)
 
 
 def job_lines(outcome: Outcome) -> list[str]:
     """What the model needs to find a job again: its number, its file, and how to stop it if
     anything of it runs that a command can stop."""
-    path = make_printable(outcome.path or NOWHERE % outcome.problem)
-    started = "<pid>%s</pid>\n<output_file>%s</output_file>" % (outcome.pid, path)
-    is_left = outcome.leftovers and not outcome.exit_code
-    may_run = outcome.status == "running" or outcome.error == "lost" or is_left
-    if may_run and outcome.can_kill:
-        return [started, "<reminder>To stop: kill -9 -%s</reminder>" % outcome.pid]
+    report = outcome.report
+    path = make_printable(outcome.path or NOWHERE % report.problem)
+    started = "<pid>%s</pid>\n<output_file>%s</output_file>" % (report.pid, path)
+    has_leftovers = report.leftovers and not report.exit_code
+    may_run = report.status == "running" or report.error == "lost" or has_leftovers
+    if may_run and report.can_kill:
+        return [started, "<reminder>To stop: kill -9 -%s</reminder>" % report.pid]
     return [started]
 
 
 def ended_note(path: str, outcome: Outcome) -> str:
     """The note with which the next answer of a tool tells that a job has ended."""
-    how = describe_end(outcome, "")
-    if outcome.status != "timed_out":
-        passed_s = outcome.duration_s
+    report = outcome.report
+    how = describe_end(report, "")
+    if report.status != "timed_out":
+        passed_s = report.duration_s
         how += " after " + format_seconds(round(passed_s, 1 if passed_s < 1 else 0))
     last = ""
     for stream in outcome.raw:  # the later one wins: standard error, if it has a line
         end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
         line = end.strip().rpartition("\n")[2].strip()
         last = "; last line: " + quote(line) if line else last
-    file = make_printable(path or NOWHERE % outcome.problem)
-    words = outcome.pid, how, quote(outcome.command), last, file
+    file = make_printable(path or NOWHERE % report.problem)
+    words = report.pid, how, quote(report.command), last, file
     return "background process %s %s: %s%s; output: %s" % words
 
 
@@ -2683,18 +2749,17 @@ def note_lines(outcome: Outcome) -> list[str]:
 def format_brackets(outcome: Outcome, profile: Profile) -> str:
     """The answer as bracketed lines around the output: what happened, notes, what was cut, the
     output, where the rest is."""
-    text = outcome.stdout.text
+    report, text = outcome.report, outcome.stdout.text
     if outcome.stderr.text:  # a host has asked for separate streams
         text = with_newline(text) + outcome.stderr.text
-    for captured in outcome.raw:
-        text += captured.note
+    text += report.ending
     lines = [status_line(outcome)]
-    has_modes = "mode" in profile.parameters
-    has_longer = has_modes and {"slow", "background"} <= profile.timeouts_s.keys()
-    if has_longer and outcome.mode == "default" and outcome.status == "timed_out":
-        lines.append('[for longer commands use mode="slow", for servers mode="background"]')
+    has_longer = "mode" in profile.parameters and "slow" in profile.timeouts_s
+    if has_longer and outcome.mode == "default" and report.status == "timed_out":
+        servers = ', for servers mode="background"' * ("background" in profile.timeouts_s)
+        lines.append('[for longer commands use mode="slow"%s]' % servers)
     lines += note_lines(outcome)
-    if outcome.pid is not None:
+    if report.pid is not None:
         lines += job_lines(outcome)
     cut = [stream for stream in (outcome.stdout, outcome.stderr) if stream.cut]
     for stream in cut:
@@ -2715,7 +2780,7 @@ def with_notice(name: str, stream: Fitted, where: str) -> str:
     """A stream's text, and the line that follows it if it was cut to its last lines. `where`: what
     that says of the file."""
     details = stream.details
-    if not stream.cut or not details:
+    if not stream.cut:
         return stream.text
     what = "{output_lines} of {total_lines} lines"
     if details["last_line_partial"]:
@@ -2736,26 +2801,27 @@ def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
 
 def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
     """What became of a job. `where`: what is said of its file."""
-    stdout, stderr, file = outcome.stdout, outcome.stderr, ["", where.lstrip()]
+    report, stdout, stderr = outcome.report, outcome.stdout, outcome.stderr
+    file = ["", where.lstrip()]
     if outcome.kept:
         return [
             "[Command backgrounded after %s timeout (pid %s). Partial output:"
-            % (format_seconds(outcome.limit_s), outcome.pid),
+            % (format_seconds(report.limit_s), report.pid),
             *_last_lines("stdout", stdout, 500),  # these two numbers of lines: seed 001
             *_last_lines("stderr", stderr, 100),
             *file,
             "Use check_pid or kill_pid to manage.]",
         ]
-    if outcome.status == "running":
+    if report.status == "running":
         count = stdout.details.get("total_lines", 0)
         lines = [
             "[Process %s still running.\n\nNew output since last check (%d lines):"
-            % (outcome.pid, count),
+            % (report.pid, count),
             with_notice("output", stdout, ""),
         ]
     else:
-        ended = "ended, exit code" if outcome.exit_code is None else "exited with code"
-        lines = ["[Process %d %s %s." % (outcome.pid or 0, ended, describe_code(outcome))]
+        ended = "ended, exit code" if report.exit_code is None else "exited with code"
+        lines = ["[Process %d %s %s." % (report.pid or 0, ended, describe_code(report))]
         # A job's file holds both streams as they came.
         names = ["output"] if stderr is NO_STREAM else ["stdout", "stderr"]
         for name, stream in zip(names, (stdout, stderr)):
@@ -2768,7 +2834,7 @@ def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
 def format_sections(outcome: Outcome, profile: Profile) -> str:
     """The answer as sections for stdout, stderr and the exit code; for a job, what became of
     it."""
-    stdout, stderr = outcome.stdout, outcome.stderr
+    report, stdout, stderr = outcome.report, outcome.stdout, outcome.stderr
     where = saved_text(
         outcome,
         " Full output: {path}",
@@ -2779,12 +2845,12 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
         with_notice("stdout", stdout, where),
         with_notice("stderr", stderr, where),
     )
-    if outcome.pid is not None:
+    if report.pid is not None:
         lines = _job_sections(outcome, profile, where)
-    elif outcome.status not in ("failed", "rejected"):
-        lines = [sections, "", "exit code: " + describe_code(outcome)]
+    elif report.status not in ("failed", "rejected"):
+        lines = [sections, "", "exit code: " + describe_code(report)]
     else:
-        lines = [SYSTEM_ERROR % outcome.reason]
+        lines = [SYSTEM_ERROR % report.reason]
         if stdout.text or stderr.text:
             lines += ["", sections]
     return "\n".join(lines + note_lines(outcome))
@@ -2793,15 +2859,15 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
 def stream_fields(outcome: Outcome) -> Fields:
     """The answer as the fields stdout, stderr and exitCode, or error where the command did not
     end by itself."""
-    fields: Fields = {}
+    report, fields = outcome.report, Fields()
     if outcome.stdout is not NO_STREAM:
         fields.update(stdout=outcome.stdout.text, stderr=outcome.stderr.text)
-    if outcome.status == "exited":
-        fields["exitCode"] = outcome.exit_code
-    elif outcome.status == "rejected":
-        fields["error"] = outcome.reason
+    if report.status == "exited":
+        fields["exitCode"] = report.exit_code
+    elif report.status == "rejected":
+        fields["error"] = report.reason
     else:
-        why = describe_stop(outcome) or outcome.reason
+        why = describe_stop(report) or report.reason
         fields["error"] = "bash '%s': %s" % (outcome.command[:ECHO_CHARS], why)
     if outcome.notes:
         fields["notes"] = list(outcome.notes)
@@ -2813,23 +2879,24 @@ def format_json(outcome: Outcome, profile: Profile) -> str:
     return json.dumps(stream_fields(outcome), ensure_ascii=False)
 
 
-def plain_code(outcome: Outcome) -> int:
+def plain_code(report: Report) -> int:
     """The exit code; -1 where there is none, a signal's included."""
-    return -1 if outcome.exit_code is None or outcome.signal else outcome.exit_code
+    return -1 if report.exit_code is None or report.signal else report.exit_code
 
 
 def format_labels(outcome: Outcome, profile: Profile) -> str:
     """The answer as the exit code, or what came instead of it, before the labelled streams."""
+    report = outcome.report
     first = {
-        "exited": "Exit code: %d" % plain_code(outcome),
-        "timed_out": "Command " + describe_stop(outcome),
+        "exited": "Exit code: %d" % plain_code(report),
+        "timed_out": "Command " + describe_stop(report),
         "cancelled": "Cancelled",
-        "failed": "Failed to execute: " + outcome.reason,
-    }.get(outcome.status, outcome.reason)
+        "failed": "Failed to execute: " + report.reason,
+    }.get(report.status, report.reason)
     body = outcome.stdout.text
     if outcome.stderr.text:
         body = "STDOUT:\n%s\nSTDERR:\n%s" % (body, outcome.stderr.text)
-    text = first + "\n" + body if body or outcome.status == "exited" else first
+    text = first + "\n" + body if body or report.status == "exited" else first
     if outcome.notes:
         text = with_newline(text) + "\n".join(note_lines(outcome))
     return text
@@ -2843,7 +2910,7 @@ def cut_details(outcome: Outcome) -> Fields:
 
 def code_details(outcome: Outcome) -> Fields:
     """The exit code for a program, or -1, and whether the command succeeded."""
-    return {"exit_code": plain_code(outcome), "success": outcome.exit_code == 0}
+    return {"exit_code": plain_code(outcome.report), "success": outcome.report.exit_code == 0}
 
 
 def present(outcome: Outcome, profile: Profile) -> Result:
@@ -2852,24 +2919,26 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     text = profile.format.write(outcome, profile)
     if not text.strip():
         text = with_newline(text) + "[no output]\n"
-    failed = outcome.status not in ("exited", "running")
+    report = outcome.report
+    failed = report.status not in ("exited", "running")
     streams = [
         stream.head + stream.tail if is_complete(stream) else None for stream in outcome.raw
     ]
     stdout_bytes, stderr_bytes, *_ = *streams, *2 * [b"" if streams else None]
     return Result(
         text=text,
-        is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
+        is_error=failed or (profile.nonzero_is_error and bool(report.exit_code)),
         stdout=outcome.stdout.text,
         stderr=outcome.stderr.text,
         truncated=outcome.stdout.cut or outcome.stderr.cut,
         output_file=outcome.path,
         notes=tuple(outcome.notes),
-        leftovers=tuple(outcome.leftovers),
+        leftovers=tuple(report.leftovers),
         details=profile.format.details(outcome),
         stdout_bytes=stdout_bytes,
         stderr_bytes=stderr_bytes,
-        **{name: getattr(outcome, name) for name in FACTS},
+        _told=(outcome.command, end_lines(outcome)),
+        **{name: getattr(report, name) for name in FACTS},
     )
 
 
@@ -3024,7 +3093,8 @@ class Profile:
     The rest of the row:
 
     name              of the row, for `BashTool(profile=...)` and BASH_TOOL_PROFILE
-    description       of the tool, for the model; `{cwd}` stands for the tool's directory
+    description       of the tool, for the model; `{cwd}` stands for the tool's directory, {streams}
+                      {lines} and {size} for what the row says of these
     parameters        the properties of the JSON Schema of its arguments: some of `command`, `mode`,
                       `timeout`, `check_pid`, `kill_pid` and `restart`
     required          the arguments that must be given
@@ -3078,14 +3148,18 @@ class Profile:
         for name, kind in _KINDS.items():
             value = getattr(self, name)
             require(isinstance(value, kind), name, "a value such as JOBS.%s" % name, value)
-        tells_jobs = self.format.tells_jobs
-        limits = self.timeouts_s
-        require(
-            "default" in limits and (tells_jobs or "background" not in limits),
-            "timeouts_s",
-            'seconds by mode such as {"default": 30}; "background" where the format tells of jobs',
-            limits,
-        )
+        told, truncation, streams = self.format.tells_of, self.truncation, self.streams
+        one_row = "what goes with the format: take both from one row"
+        require(told == truncation.keeps, "truncation", one_row, truncation.keeps)
+        # Beside another notice than that of "ends" each stream has a place of its own.
+        right = told == "ends" or streams is not Streams.MERGED
+        require(right, "streams", one_row, streams)
+        tells_jobs, limits = self.format.tells_jobs, self.timeouts_s
+        wanted = 'seconds by mode such as {"default": 30}'
+        if not tells_jobs:
+            wanted += ', without "background": the format cannot tell of jobs'
+        right = "default" in limits and (tells_jobs or "background" not in limits)
+        require(right, "timeouts_s", wanted, limits)
         for mode, limit_s in limits.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in WAITS:
@@ -3118,7 +3192,7 @@ def json_object(text: str) -> Schema:
 MODES = Profile(
     name="modes",
     description="""\
-Executes shell commands via bash -c, returning combined stdout/stderr.
+Executes shell commands via bash -c, returning {streams}.
 Bash state changes (working dir, variables, aliases) don't persist between calls.
 
 With mode="background", returns immediately with output redirected to a file.
@@ -3138,16 +3212,16 @@ For complex scripts, write them to a file first and then execute the file.
     timeouts_s=FrozenDict(default=30.0, slow=15 * 60.0, background=BACKGROUND_TIMEOUT_S),
     streams=Streams.MERGED,
     cleaning=render,
-    truncation=Truncation(keep_ends, limits=("max_output_bytes", "snip_size")),
+    truncation=Truncation(keep_ends, "ends", limits=("max_output_bytes", "snip_size")),
     saves=True,
-    format=Format(format_brackets, cut_details, tells_jobs=True),
+    format=Format(format_brackets, cut_details, "ends", tells_jobs=True),
     nonzero_is_error=True,
 )
 
 JOBS = Profile(
     name="jobs",
     description="""\
-Execute a bash command. Output truncated to last 2000 lines or 50KB; \
+Execute a bash command. Output truncated to last {lines} lines or {size}; \
 if truncated, full output saved to temp file. \
 Commands exceeding timeout are auto-backgrounded.""",
     parameters=json_object("""
@@ -3164,10 +3238,10 @@ Commands exceeding timeout are auto-backgrounded.""",
     on_timeout=OnTimeout.KEEP,
     cleaning=sanitise,
     truncation=Truncation(
-        keep_tail, limits=("max_output_bytes", "max_output_lines", "rolling_bytes")
+        keep_tail, "tail", limits=("max_output_bytes", "max_output_lines", "rolling_bytes")
     ),
     saves=True,
-    format=Format(format_sections, cut_details, tells_jobs=True),
+    format=Format(format_sections, cut_details, "tail", tells_jobs=True),
     nonzero_is_error=True,
     max_output_bytes=50 * KIB,
     file_prefix="pipe-bash-",
@@ -3185,8 +3259,8 @@ Prefer structured tools (read, write, edit, glob, grep) for file operations.""",
 {"command": {"type": "string", "description": "The bash command to execute"}}"""),
     timeouts_s=FrozenDict(default=COMMAND_TIMEOUT_S),
     cleaning=without_nul,
-    truncation=Truncation(keep_head, limits=("max_output_chars",)),
-    format=Format(format_json, stream_fields),
+    truncation=Truncation(keep_head, "head", limits=("max_output_chars",)),
+    format=Format(format_json, stream_fields, "head"),
 )
 
 GUARDED = replace(
@@ -3195,8 +3269,8 @@ GUARDED = replace(
     description="Execute a bash command. Returns its exit code, stdout and stderr.",
     parameters=json_object("""
 {"command": {"type": "string", "description": "The shell command to execute"}}"""),
-    truncation=Truncation(keep_head, limits=("max_output_bytes",)),
-    format=Format(format_labels, code_details),
+    truncation=Truncation(keep_head, "head", limits=("max_output_bytes",)),
+    format=Format(format_labels, code_details, "head"),
     max_output_bytes=256 * KIB,  # seed 004 leaves the number open
 )
 
@@ -3279,7 +3353,14 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     # Of modes that the row lacks, or that a host has taken out, nothing is said.
     parts = profile.description.split("\n\n")
     text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= {*modes})
-    told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
+    merged = profile.streams is Streams.MERGED
+    text = (
+        text.replace("{streams}", "combined stdout/stderr" if merged else "stdout and stderr")
+        .replace("{lines}", str(profile.max_output_lines))
+        .replace("{size}", format_size(profile.max_output_bytes))
+        .replace("{cwd}", make_printable(cwd))
+    )
+    told = {"name": "bash", "description": text}
     if style == "openai":  # its strict form knows no key that may be left out
         for name in set(properties) - set(profile.required):
             schema = properties[name]
@@ -3319,6 +3400,14 @@ def load_json(text: str | bytes) -> Any:
         raise ValueError("too deeply nested") from None
 
 
+def unwrap(value: Any) -> Any:
+    """The object that a string holds as JSON, because it was encoded twice; else the value."""
+    with suppress(ValueError):
+        if isinstance(value, str) and isinstance(held := load_json(value), dict):
+            return held
+    return value
+
+
 _TYPE_NAMES = {
     dict: "object",
     list: "array",
@@ -3349,8 +3438,8 @@ def parse_command(
     command: object, mode: Any, timeout_s: float | None, profile: Profile
 ) -> Request | Outcome:
     """A command that was asked for, as a request; or why not."""
-    if not isinstance(command, str):
-        return refuse('"command" must be a string, got %s' % name_type(command))
+    if not isinstance(command, str):  # a program's: a model's is checked before
+        return refuse('"command" must be a string, got %s' % type(command).__name__)
     if mode not in list(profile.timeouts_s):
         got = '"%s"' % shorten(mode) if isinstance(mode, str) else name_type(mode)
         return refuse(
@@ -3416,6 +3505,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             arguments = load_json(arguments)
         except ValueError as problem:
             return refuse("not a JSON object (%s)" % shorten(problem))
+    arguments = unwrap(arguments)
     if not isinstance(arguments, Mapping):
         return refuse(
             'expected a JSON object such as {"command": "ls"}, got %s' % name_type(arguments)
@@ -3434,6 +3524,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             return refuse(wrong)
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
+    if len(chosen) > 1 and given.get("command") == "":  # a strict schema has each key filled
+        chosen.remove("command")
     if len(verbs) > 1 and len(chosen) != 1:
         got = join_names(chosen) or "none"
         return refuse("exactly one of %s is required, got %s" % (join_names(verbs), got))
@@ -3446,10 +3538,10 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         if abs(given[verb]) >= 2**31:
             return refuse('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
-    if background and "mode" not in known:
+    if background and ("mode" not in known or mode not in profile.timeouts_s):
         return refuse('"run_in_background" cannot be true here')
-    if background and ("mode" in given or mode not in profile.timeouts_s):
-        return refuse('"run_in_background" needs a mode "background", and no "mode" beside it')
+    if background and "mode" in given:
+        return refuse('give one of "mode" and "run_in_background"')
     # To a program a lone surrogate may stand for a byte that is no UTF-8 (PEP 383).
     if lone := re.search("[\ud800-\udfff]", given["command"]):
         return refuse(
@@ -3741,7 +3833,8 @@ def withheld_notes(untold: Withheld, passed: Container[bytes], outcome: Outcome)
     taken out of `untold`: proxies and package indexes, what the command names, or the output that
     is shown of a command that failed; and all, where that output speaks of authentication.
     `passed`: names of the variables that the command had."""
-    output = outcome.stdout.text + "\n" + outcome.stderr.text if outcome.exit_code else ""
+    failed = outcome.report.exit_code
+    output = outcome.stdout.text + "\n" + outcome.stderr.text if failed else ""
     words = set(re.findall(r"\w+", outcome.command + "\n" + output))
     tells_all = re.search(_UNAUTHENTICATED, output)
     told = [
@@ -3866,6 +3959,7 @@ def encode_env(env: Env) -> dict[bytes, bytes]:
     return {fsencode(name): fsencode(value) for name, value in env.items()}
 
 
+WHOLE_BYTES = 4 * MIB  # of each stream: what `run` gives a program, whatever the profile cuts
 LOOK_S = 0.3  # a background command that ends by then is answered as ended
 
 
@@ -3890,6 +3984,9 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     elif profile.on_timeout is OnTimeout.KEEP:
         kept_s = float(profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
         answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
+    head_bytes, tail_bytes, counts_lines = size_buffers(profile)
+    if request.whole and not background:
+        head_bytes = max(head_bytes, WHOLE_BYTES - tail_bytes)
     return Plan(
         text=request.command.encode("utf-8", "surrogateescape"),
         shell=terms.shell,
@@ -3911,7 +4008,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         pipe_bytes=0,
         saves=profile.saves,
         limit_bytes=profile.max_output_bytes,
-        buffer_sizes=size_buffers(profile),
+        buffer_sizes=(head_bytes, tail_bytes, counts_lines),
         folder=fsencode(terms.folder),
         file_prefix=profile.file_prefix,
     )
@@ -3934,14 +4031,14 @@ class Carry:
         self.starts = [self._first, self._first]
 
     def take_over(
-        self, answer: Outcome, start: Start, starts: list[Start], most: int
+        self, report: Report, start: Start, starts: list[Start], most: int
     ) -> list[str]:
         """Takes over what a command that began with `start` has ended with; returns the notes of
         its answer on that. `starts`: the list when it began. `most`: see `next_start`."""
-        was_run = answer.duration_s or answer.error == "status_unknown"
-        if not was_run and answer.reason != TOO_LARGE:
+        was_run = report.duration_s or report.error == "status_unknown"
+        if not was_run and report.reason != TOO_LARGE:
             return []
-        if answer.error == "spawn_failed":
+        if report.error == "spawn_failed":
             # A shell has ended without reading its text, or could not begin for its environment.
             if start is starts[1] is not self._first:
                 starts[:] = self._first, starts[0]
@@ -3950,7 +4047,7 @@ class Carry:
                     "starts in the directory and with the variables from before it"
                 ]
             return []
-        taken = next_start(answer.carried, self._first.env, most)
+        taken = next_start(report.carried, self._first.env, most)
         was_kept, self._was_kept = self._was_kept, taken is not None
         if taken is None:
             note = "this command's working directory and exported variables were not kept"
@@ -3960,7 +4057,7 @@ class Carry:
         return ["too large to carry over to the next command: " + names] if names else []
 
 
-def job_record(said: object) -> Outcome | None:
+def job_record(said: object) -> Report | None:
     """What the JSON of a record says; None where a field is missing or not of its type: another
     program may have written it."""
     if not isinstance(said, dict):
@@ -3973,7 +4070,7 @@ def job_record(said: object) -> Outcome | None:
                 return None
     if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
-    return Outcome(**known)
+    return Report(**known)
 
 
 # In the words of a prefix: another shell as the last program, bash with an option and no bash
@@ -4021,12 +4118,12 @@ def share_of_pipes(count: int, background: bool) -> int:
 
 def failed(error: str, reason: str) -> Outcome:
     """The answer where the tool could not run a command, or lost it."""
-    return Outcome("failed", error=error, reason=reason)
+    return Outcome(Report("failed", error=error, reason=reason))
 
 
-def _lost(outcome: Outcome) -> Outcome:
+def _lost(report: Report) -> Report:
     """What is known of a job after its supervisor was killed."""
-    return outcome._replace(
+    return report._replace(
         status="lost",
         error="lost",
         reason="the supervisor of the job was killed: its exit status is unknown",
@@ -4056,6 +4153,43 @@ def find_line(lines: Iterable[bytes], wanted: re.Pattern[str]) -> str | None:
 # end of file: so a child closes its copies (os.register_at_fork). A socket is made and listed under
 # a lock that a fork takes too. Else a fork in another thread could copy a socket that is in no list
 # yet.
+#
+# The life of a command runs in two processes: the host has an Exchange, which has a state, and the
+# supervisor a Life (section 2), which has a phase. A message takes its time, so the two may differ
+# by one message. What is sent in which state, and in which phases of the life:
+#
+# | exchange | what it is                  | phases of the life  | host sends  | supervisor sends |
+# | new      | nothing was asked for       | none                | -           | -                |
+# | asking   | a supervisor is looked for, | none, watch         | run         | hello            |
+# |          | or has part of the request  |                     |             |                  |
+# | sent     | the caller waits for the    | watch, drain, end,  | stop, leave | hello, live,     |
+# |          | answer                      | report, stay, over  |             | answer, failed   |
+# | job      | a monitor thread waits for  | watch, drain, end,  | stop, leave | answer           |
+# |          | the end                     | report, stay, over  |             |                  |
+# | held     | nobody waits, but `close`   | watch, drain, end,  | stop        | answer           |
+# |          | does                        | report, stay, over  |             |                  |
+# | over     | the line is idle or closed  | none, end, stay,    | -           | -                |
+# |          |                             | over                |             |                  |
+#
+# | exchange | next state: because                                                              |
+# | new      | asking: the call begins. over: it was given up before                            |
+# | asking   | sent: the whole request was sent. asking: another supervisor is asked. over: a   |
+# |          | stop has come, or no supervisor can be had                                       |
+# | sent     | asking: the request was not read. job: the answer was `running`. held: of an     |
+# |          | ephemeral tool, leftovers live. over: the command has ended, or it hangs         |
+# | job      | held: no thread could be started, or as from `sent`. over: it has ended          |
+# | held     | over: the supervisor has closed the line, or `close` was called                  |
+#
+# | who reads the end of file | in                         | what follows                        |
+# | the supervisor            | watch to report, attached  | TERM, 0.5 s, KILL; nobody is told   |
+# |                           | watch, detached            | the job goes on; its record tells   |
+# |                           | stay, attached             | TERM, 0.5 s, KILL; the line closes  |
+# |                           | stay, detached             | leftovers go on                     |
+# |                           | no command                 | the supervisor ends                 |
+# | the host                  | asking                     | another supervisor is asked         |
+# |                           | sent                       | `status_unknown`                    |
+# |                           | job                        | the job is `lost`                   |
+# |                           | held                       | nothing lives any more              |
 
 # fmt: off
 SEARCH_S = 1.0          # how much longer than its time Job.wait may search for a line
@@ -4287,7 +4421,9 @@ class Engine:
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[HostEnd] = []
         self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self.exchanges: set[Exchange] = set()  # that `close` may have to wait for
+        self.exchanges: set[Exchange] = set()  # that are neither new nor over
+        # Jobs whose end a thread of this process receives, or has received.
+        self.monitored: weakref.WeakSet[Job] = weakref.WeakSet()
 
     def _socketpair(self) -> tuple[socket.socket, socket.socket]:
         ours, theirs = map(_above_standard, socket.socketpair())
@@ -4311,7 +4447,7 @@ class Engine:
                         return line
                     line.socket.close()
                 if ids != self._ids or self._control is None or _has_ended(self._control):
-                    self.give_up()
+                    self.forget_fork_server()
                     self._control = self._start_server()
                     # gevent's recv waits even with MSG_DONTWAIT.
                     self._control.setblocking(False)
@@ -4337,15 +4473,15 @@ class Engine:
             _fork_directly(theirs.fileno())
         return ours
 
-    def give_up(self) -> None:
-        """Lets go of a fork server that has ended or brings no supervisors: the next call starts
-        another one. The fork server ends with its last supervisor."""
+    def forget_fork_server(self) -> None:
+        """Closes the socket of a fork server that has ended or brings no supervisors. The next call
+        starts another one; this one ends with its last supervisor."""
         with self.lock:
             if self._control is not None:
                 self._control.close()
                 self._control = None
 
-    def give_back(self, line: HostEnd) -> None:
+    def return_idle(self, line: HostEnd) -> None:
         """The supervisor is idle again."""
         if len(self._idle) < IDLE_MOST:
             self._idle.append(line)
@@ -4357,7 +4493,8 @@ _engine = Engine()
 
 
 def _begin_anew() -> None:
-    """In a forked child: gives back the copies of the parent's sockets."""
+    """In a forked child, which has no thread but this one: closes the copies of the parent's
+    sockets. Jobs have no monitor here, so their records say how they stand."""
     global _engine
     old, _engine = _engine, Engine()
     for end in old.sockets:
@@ -4391,38 +4528,22 @@ class Cancel(NotCopied):
     def __init__(self) -> None:
         self.count = 0
 
-    @property
     def _exchanges(self) -> list[Exchange]:
         """The commands that it ends; none of the parent in a forked child."""
-        return [exchange for exchange in list(_engine.exchanges) if self in exchange._tokens]
+        return [exchange for exchange in list(_engine.exchanges) if self in exchange.tokens()]
 
     def cancel(self) -> None:
         """Asks every call that was given this token to stop."""
         self.count += 1
-        for exchange in self._exchanges:
+        for exchange in self._exchanges():
             exchange.send_stops()
 
 
 class Exchange:
-    """One command as the host sees it: a request, and the messages of its supervisor. The caller's
-    thread waits for the answer, the monitor thread of a job for the end. Each of its tokens, in any
-    thread, may ask for a stop: that of the call, and that of the tool's `close`. An answer is an
-    outcome without texts: its status is `running` where the command goes on as a job.
-
-    | state   | what it is                         | next state: because                     |
-    | new     | nothing was sent, or a part; after | sent: the whole request was sent        |
-    |         | a stop the answer is `cancelled`   |                                         |
-    | sent    | the caller waits; a stop is sent   | new: it was not read, so another        |
-    |         |                                    | supervisor is asked                     |
-    |         |                                    | goes on: the answer was `running`       |
-    |         |                                    | stays: an ephemeral tool left something |
-    |         |                                    | over: it has ended, or hangs            |
-    | goes on | a monitor thread waits; `close`    | stays: no thread could be started, or   |
-    |         | stops what was kept, and shuts the | above                                   |
-    |         | line of what is ephemeral          | over: it has ended                      |
-    | stays   | nobody waits, but `close` does     | over: it has ended                      |
-    | over    | the line was given back, or closed |                                         |
-    """
+    """One command as its host sees it: a request, and the messages of its supervisor. The caller's
+    thread waits for the answer, the monitor thread of a job for the end. A token asks for a stop
+    from any thread: that of the call, and that of the tool's `close`. The table at the head of this
+    section says what each state allows."""
 
     state = "new"
     _line: HostEnd | None = None  # to a supervisor that has the request, or a part of it
@@ -4430,9 +4551,7 @@ class Exchange:
     _path = ""  # of the output file, which an answer will name
 
     def __init__(self, plan: Plan, closing: Cancel, cancel: Cancel) -> None:
-        self._plan = plan
-        self._closing = closing
-        self._tokens: Sequence[Cancel] = closing, cancel  # those that may stop the command
+        self._plan, self._closing, self._cancel = plan, closing, cancel
         # The longest that the caller waits, but for the ending of the command.
         self._waits_s = min(plan.answer_after_s, plan.limit_s)
         # The longest that the ending of a command takes.
@@ -4440,42 +4559,63 @@ class Exchange:
         # The thread of the call, until a monitor thread has begun.
         self._caller: int | None = threading.get_ident()
 
+    def _move(self, state: str, is_idle: bool = False) -> None:
+        """The only place that changes the state, closes the line or returns it to the idle ones,
+        and enters or leaves the list of exchanges. A line on which a stop may have been sent is
+        not used again: the supervisor could take the stop for one of the next command."""
+        line, was_stopped = self._line, self._count_stops()
+        self.state = state
+        if state in ("asking", "over"):
+            self._line = None
+            if line is not None and is_idle and not was_stopped and not line.stops_sent:
+                _engine.return_idle(line)
+            elif line is not None:
+                line.socket.close()
+        if state == "over":
+            _engine.exchanges.discard(self)
+        else:
+            _engine.exchanges.add(self)
+
+    def tokens(self) -> Sequence[Cancel]:
+        """Those that may stop the command. After the answer that is `close` alone, and only for
+        what ends with this process."""
+        if self.state in ("job", "held"):
+            is_attached = self._plan.ephemeral or not self._plan.background
+            return [self._closing] * is_attached
+        return self._closing, self._cancel
+
     def _count_stops(self) -> int:
-        return sum(token.count for token in self._tokens)
+        return sum(token.count for token in self.tokens())
 
     def send_stops(self) -> None:
         """Sends how often a stop was asked for, from any thread. Two threads may send the same
         count: it is a count, so that the supervisor does not take it for two stops."""
         line = self._line
         wanted = self._count_stops()
-        if line is not None and self.state != "new" and line.stops_sent < wanted:
+        if line is not None and self.state != "asking" and line.stops_sent < wanted:
             self._gives_up_s = min(self._gives_up_s, monotonic() + self._ending_s)
             if self._plan.ephemeral and self.state != "sent":
                 line.shut()
             else:
                 line.send_stops(wanted)
 
-    def release(self) -> None:
-        """Closes the line of leftovers that have ended by themselves, once the supervisor has
-        closed it."""
-        line = self._line
-        if self.state == "stays" and line is not None and _has_ended(line.socket):
-            self._let_go()
-
     def perform(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer: how the command ended, or
         that it goes on. Where nothing was run, another supervisor is asked. The fork server ends
         what a killed supervisor leaves. The caller answers an exception of this by `abandon`."""
+        outcome = self._ask(on_live, stdin)
+        self._settle(outcome.report)
+        return outcome
+
+    def _ask(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         why = ""
         for _ in range(REQUESTS_MOST):
+            self._move("asking")
             if self._count_stops():
-                return Outcome("cancelled")
+                return Outcome(Report("cancelled"))
             try:
                 self._request(stdin)
-                answer = self.receive(on_live)
-                # After the call `close` may stop what ends with this process, nothing else may.
-                self._tokens = (self._closing,) if answer.kept or self._plan.ephemeral else ()
-                return answer
+                return self._receive(on_live)
             except SpawnError as problem:
                 return failed(*problem.args)
             except LineLost as problem:
@@ -4484,15 +4624,13 @@ class Exchange:
                 # ECONNRESET may also mean that the supervisor had read the request, but not the
                 # stop that followed: then the command may have run.
                 if not isinstance(problem, NotRun) or (line and line.stops_sent):
-                    self._let_go()
                     return failed(
                         "status_unknown",
                         "the supervisor of the command was killed: "
                         "how the command ended is unknown",
                     )
             if line is not None and not line.supervisor_pid:
-                _engine.give_up()
-            self._let_go("new")
+                _engine.forget_fork_server()
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
     def _request(self, stdin: bytes | None) -> None:
@@ -4500,7 +4638,6 @@ class Exchange:
         supervisor; SpawnError."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            _engine.exchanges.add(self)
             self._line = _engine.borrow(self._count_stops)
             pipe_bytes = share_of_pipes(len(_engine.exchanges), self._plan.background)
             self._line.send_request(self._plan._replace(pipe_bytes=pipe_bytes), fds)
@@ -4508,13 +4645,13 @@ class Exchange:
             raise NotRun(_reason(problem, True))
         finally:
             _close(*fds)
-        self.state = "sent"
+        self._move("sent")
         # When the command ends at the latest. A supervisor that has not answered by then hangs, say
         # in a system call on a file system that does not answer.
         self._gives_up_s = monotonic() + self._waits_s + self._ending_s
         self.send_stops()
 
-    def receive(self, on_live: OnLive | None = None) -> Outcome:
+    def _receive(self, on_live: OnLive | None = None) -> Outcome:
         """The next answer: that the command goes on, or how it ended. Raises LineLost."""
         live = LiveText(on_live)
         while (line := self._line) is not None:
@@ -4524,7 +4661,7 @@ class Exchange:
             message = line.next(until)
             if message is None:
                 if monotonic() >= self._gives_up_s:
-                    return self._give_up(line)
+                    return self._answer_for(line)
                 continue
             kind, *parts = message
             if kind == "hello":
@@ -4532,96 +4669,92 @@ class Exchange:
             elif kind == "live":
                 live.take(*parts)
             elif kind == "failed":
-                self._let_go(is_idle=True)
                 return failed(*parts)
             else:
-                answer = self._take_answer(*parts)
+                outcome = self._read_answer(*parts)
                 live.take(0, (), final=True)
-                return answer
+                return outcome
         raise LineLost  # the command was given up in another thread
 
-    def _take_answer(
-        self, fields: Sequence[Any], streams: Sequence[Any], path: bytes, is_over: bool
-    ) -> Outcome:
-        self._path = os.fsdecode(path)
-        raw = [Captured(*stream) for stream in streams]
-        answer = Outcome(*fields)._replace(path=self._path or None, raw=raw)
-        if answer.status == "running":
-            self.state = "goes on"
-            answer = answer._replace(kept=not self._plan.background, limit_s=self._waits_s)
-        elif answer.status == "exited" and not is_over and self._plan.ephemeral:
-            self.state = "stays"
-        else:
-            self._let_go(is_idle=is_over)
-            return answer
-        if not self._count_stops():  # else one has crossed the answer: its bound stays
-            self._gives_up_s = inf
-        self.send_stops()  # one that has crossed the answer now shuts an ephemeral line
-        return answer
+    def _read_answer(self, fields: Sequence[Any], streams: Sequence[Any]) -> Outcome:
+        """What the host makes of an answer."""
+        report = Report(*fields)
+        self._path = os.fsdecode(report.path)
+        outcome = Outcome(report, report.notes, self._path or None)
+        outcome = outcome._replace(raw=[Captured(*stream) for stream in streams])
+        if report.status == "running":
+            report = report._replace(limit_s=self._waits_s)
+            outcome = outcome._replace(report=report, kept=not self._plan.background)
+        return outcome
 
-    def _let_go(self, state: str = "over", is_idle: bool = False) -> None:
-        """No message will come any more. A line on which a stop may have been sent is not used
-        again: the supervisor could take the stop for one of the next command."""
-        is_monitored = self.state == "goes on"
-        line, self._line, self.state = self._line, None, state
-        if not is_monitored:  # else the monitor forgets it, once the job knows its end
-            self.forget()
-        if line is not None:
-            if is_idle and not self._count_stops() and not line.stops_sent:
-                _engine.give_back(line)
-            else:
-                line.socket.close()
-
-    def forget(self) -> None:
-        """From now on `close` does not wait for it, unless something was left."""
-        if self.state != "stays":
-            _engine.exchanges.discard(self)
-
-    def receive_end(self) -> Outcome | None:
-        """The end of a command that goes on; None where its supervisor was killed, or where
-        leftovers are gone."""
-        try:
-            return self.receive()
-        except LineLost:
-            self._let_go()
-            return None
-
-    def start_monitor(self, receive: Callable[[], None]) -> bool:
-        """Starts the thread that receives the end: a daemon thread, for which no program waits at
-        its exit. False if none can be started."""
-        self._caller = None
-        try:
-            threading.Thread(target=receive, daemon=True).start()
-            return True
-        except RuntimeError:  # the job goes on all the same
-            self.state = "stays"
-            return False
-
-    def _give_up(self, line: HostEnd) -> Outcome:
-        """The supervisor does not answer. When it comes back, it reads the end of the line and ends
-        the command. Raises NotRun for a supervisor that has never answered."""
+    def _answer_for(self, line: HostEnd) -> Outcome:
+        """The answer for a supervisor that gives none. When it comes back, it reads the end of the
+        line and ends the command. Raises NotRun for a supervisor that has never answered."""
         if not line.supervisor_pid:
             raise NotRun
-        self._let_go()
         note = (
             "the supervisor of the command (pid %d) does not answer: "
             "what the command started may still run" % line.supervisor_pid
         )
         if self._plan.background:
             return failed("spawn_failed", note)
-        return Outcome(
-            "cancelled" if line.stops_sent else "timed_out",
-            limit_s=self._waits_s,
-            notes=(note,),
-        )
+        status: Status = "cancelled" if line.stops_sent else "timed_out"
+        return Outcome(Report(status, limit_s=self._waits_s), (note,))
+
+    def _settle(self, report: Report) -> None:
+        """Moves to the state that an answer leads to."""
+        was_stopped = self._count_stops()
+        if report.status == "running":
+            self._move("job")
+        elif report.status == "exited" and self._plan.ephemeral and not report.is_over:
+            self._move("held")
+        else:
+            # The memory that a long output took may stay with the process.
+            return self._move("over", is_idle=report.is_over and report.total_bytes <= MIB)
+        if not was_stopped:  # else a stop has crossed the answer: its bound stays
+            self._gives_up_s = inf
+        self.send_stops()  # one that has crossed the answer now shuts an ephemeral line
+
+    def start_monitor(self, monitor: Callable[[], None]) -> bool:
+        """Starts the monitor thread of a job: a daemon thread, for which no program waits at its
+        exit. False if none can be started."""
+        self._caller = None
+        try:
+            threading.Thread(target=monitor, daemon=True).start()
+            return True
+        except RuntimeError:  # the job goes on all the same
+            self._move("held")
+            return False
+
+    @contextmanager
+    def await_end(self) -> Iterator[Outcome | None]:
+        """Waits for the end of a job, in its monitor thread: None where its supervisor was killed.
+        `close` waits until the caller has dealt with it."""
+        end = None
+        try:
+            with suppress(LineLost):
+                end = self._receive()
+            yield end
+        finally:
+            self._settle(end.report if end else Report("lost"))
+
+    def notice_end(self) -> None:
+        """Closes the line of leftovers that have ended by themselves, once the supervisor has
+        closed it."""
+        line = self._line
+        if self.state == "held" and line is not None and _has_ended(line.socket):
+            self._move("over")
 
     def wait_until_over(self) -> None:
         """Waits until the command is over, is given up, or goes on by itself. Returns at once in a
         signal handler that has interrupted the thread which waits for the command."""
-        if self.state == "stays":
-            self.receive_end()
+        if self.state == "held":
+            with suppress(LineLost):
+                self._receive()
+            self._move("over")
         for _ in _looks(self._gives_up_s + HOST_SLACK_S):
-            if self._caller == threading.get_ident() or self not in self._closing._exchanges:
+            is_detached = self._closing not in self.tokens()
+            if is_detached or self.state == "over" or self._caller == threading.get_ident():
                 return
 
     def abandon(self) -> None:
@@ -4635,7 +4768,7 @@ class Exchange:
         until = monotonic() + self._ending_s
         try:
             if line is not None:
-                if self.state != "new":
+                if self.state != "asking":
                     # In one piece, so that the supervisor does not report in between.
                     line.send_stops(1 + line.stops_sent, pack(("leave",)))
                 line.shut()
@@ -4644,8 +4777,7 @@ class Exchange:
         except (LineLost, OSError):
             pass
         finally:
-            self._let_go()
-            self.forget()  # there may be no monitor
+            self._move("over")
             remove_files(self._path)
 
 
@@ -4664,7 +4796,7 @@ def _open_own(path: str) -> io.BufferedReader:
     return open(path, "rb")
 
 
-def read_record(output: str) -> tuple[Outcome | None, bool | None]:
+def read_record(output: str) -> tuple[Report | None, bool | None]:
     """What the record beside an output file says, None where that is no record; and whether the
     lock of the file is free, which the supervisor of the job holds while it lives. Raises
     OSError."""
@@ -4698,55 +4830,64 @@ class Job(NotCopied):
     Raises OSError where no sound record stands beside `output_file`.
     """
 
-    _monitor_pid = 0  # the process in which a thread waits for the end, while it does
     _shown_bytes = 0  # of the output, that answers have shown
+    _streams: Sequence[
+        Captured
+    ] = ()  # of a kept command, once its monitor has received its end
 
     def __init__(
-        self, output_file: str, grace_s: float = GRACE_S, known: Outcome | None = None
+        self, output_file: str, grace_s: float = GRACE_S, report: Report | None = None
     ) -> None:
+        wanted = "the path of its output file (BashTool.job takes a number)"
+        require(isinstance(output_file, str), "Job", wanted, output_file)
         self.output_file = output_file
         self._grace_s = grace_s
-        if known is None:
+        if report is None:
             with suppress(FileNotFoundError):
-                known, _ = read_record(output_file)
-        if known is None:
+                report, _ = read_record(output_file)
+        if report is None:
             raise FileNotFoundError(errno.ENOENT, "not the output file of a job", output_file)
-        self._outcome = known
-        self.pid = known.pid or 0
-        self.command = known.command
-        self.created = known.created
+        self._report = report  # the latest
+        self.pid = report.pid or 0
+        self.command = report.command
+        self.created = report.created
+
+    def _take_end(self, report: Report, streams: Sequence[Captured]) -> None:
+        """How the job has ended, from its monitor."""
+        self._streams = streams
+        self._report = report
 
     def __repr__(self) -> str:
         return "<Job %d %s>" % (self.pid, self.status)
 
-    def _known(self) -> Outcome:
-        """What is known by now: where a monitor thread waits for the end, what that has received. A
-        job whose record says `running` and is not locked has lost its supervisor: the record was
-        read after the lock was tried."""
-        if self._monitor_pid != os.getpid() and self._outcome.status == "running":
-            known, is_supervised = self._read_record()
-            is_lost = known.status == "running" and not is_supervised
-            self._outcome = _lost(known) if is_lost else known
-        return self._outcome
+    def _stands(self) -> Report:
+        """How the job stands: until it has ended its monitor or, where this process has none, the
+        record says so. A job whose record says `running` and is not locked has lost its supervisor:
+        the record was read after the lock was tried."""
+        if self._report.status == "running" and self not in _engine.monitored:
+            report, is_supervised = self._read_record()
+            is_lost = report.status == "running" and not is_supervised
+            self._report = _lost(report) if is_lost else report
+        return self._report
 
-    def _read_record(self) -> tuple[Outcome, bool]:
+    def _read_record(self) -> tuple[Report, bool]:
         """What the record says; and True while the supervisor of the job lives, and so while
         something of the job may live: the supervisor holds the lock of the record. Without a record
         (removed, or never made) and without locks, number and start time of the supervisor are
         left, until the job has ended: then the supervisor may have another command."""
-        known = self._outcome
+        report = self._report
         is_free = None
         with suppress(OSError):  # gone, or no descriptor left
             found, is_free = read_record(self.output_file)
-            known = found or known
+            report = found or report
         if is_free is None:
-            return known, known.status == "running" and self._supervisor_lives()
-        return known, not is_free
+            return report, report.status == "running" and self._supervisor_lives()
+        return report, not is_free
 
     def _supervisor_lives(self) -> bool:
         """True while the process lives that the record names, by number and start time. Where /proc
         hides the start time (hidepid, proc(5)) the number has to do."""
-        pid, started = self._outcome.supervisor
+        pid, started = self._report.supervisor
         now = identity(pid)[1]
         return now == started if now else _signal(pid, 0)
 
@@ -4754,19 +4895,19 @@ class Job(NotCopied):
     def status(self) -> Status:
         """`running`, or how it ended: `exited`, `timed_out`, `cancelled`, `failed`; `lost` where
         its supervisor was killed."""
-        return self._known().status
+        return self._stands().status
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, 128 + n after signal n; None while it runs, and where it is not known."""
-        return self._known().exit_code
+        return self._stands().exit_code
 
     @property
     def total_bytes(self) -> int:
         """The bytes of output so far; once the shell has ended, those that had come by then, even
         if the file holds fewer."""
-        known = self._known()
-        return self._size() if known.status in ("running", "lost") else known.total_bytes
+        report = self._stands()
+        return self._size() if report.status in ("running", "lost") else report.total_bytes
 
     def _size(self) -> int:
         try:
@@ -4777,10 +4918,10 @@ class Job(NotCopied):
     @property
     def duration_s(self) -> float:
         """Seconds that the shell has run."""
-        known = self._known()
-        if known.status == "running":
+        report = self._stands()
+        if report.status == "running":
             return max(0.0, time.time() - self.created)
-        return known.duration_s
+        return report.duration_s
 
     @overload
     def wait(self, timeout_s: float | None = None, *, until: None = None) -> bool:
@@ -4830,7 +4971,7 @@ class Job(NotCopied):
         with _open_own(self.output_file) as file:
             file.seek(offset)
             data = file.read(most)
-        at = self._known().at - offset
+        at = self._stands().at - offset
         if not 0 <= at <= len(data):
             at = len(re.sub(_NOTE_AT_END, b"", data))
         return data[:at], data[at:]
@@ -4839,6 +4980,7 @@ class Job(NotCopied):
         """(text, offset): the output from byte `offset` of the file on, without the completion
         note, and the offset to go on from. No character is split, and reading piece by piece
         yields the same text as reading at once. Raises OSError if the file is gone."""
+        require(isinstance(offset, int), "read", "a whole number of bytes", offset)
         final = self.status != "running"
         start = max(0, offset)
         data, rest = self._output_from(start)
@@ -4866,16 +5008,17 @@ class Job(NotCopied):
             if asked < 1 + max(cancel.count, monotonic() >= begun + self._grace_s):
                 asked += 1
                 if self._supervisor_lives():
-                    _signal(self._outcome.supervisor[0], END_JOB_SIGNAL)
+                    _signal(self._report.supervisor[0], END_JOB_SIGNAL)
         return False
 
     def _tell(self, profile: Profile) -> Outcome:
         """What the job has said since the last time; once it has ended, how, and the tails of all
         that it said. A file that became shorter is read from its beginning."""
-        known = self._known()
-        is_running = known.status == "running"
-        if known.raw:
-            return fit_streams(known, profile)
+        report = self._stands()
+        is_running = report.status == "running"
+        if self._streams:
+            path = self.output_file or None
+            return fit_streams(Outcome(report, report.notes, path, self._streams), profile)
         offset = self._shown_bytes if is_running and self._shown_bytes <= self._size() else 0
         buffer = OutputBuffer(0, profile.rolling_bytes, True)
         why = ""
@@ -4888,11 +5031,12 @@ class Job(NotCopied):
         if is_running:
             stream = without_unfinished(stream)
             self._shown_bytes = offset + stream.total_bytes
-        return known._replace(
+        report = report._replace(total_bytes=stream.total_bytes, problem=why or report.problem)
+        return Outcome(
+            report,
+            report.notes,
+            None if why else self.output_file,
             stdout=profile.truncation.fit(stream, profile),
-            total_bytes=stream.total_bytes,
-            path=None if why else self.output_file,
-            problem=why or known.problem,
         )
 
 
@@ -4993,18 +5137,15 @@ class JobTable:
         self._terms = terms
         self._starting: list[Exchange] = []  # background commands that are not jobs yet
         # By number: those that this tool has started, or was asked about.
-        self._known: dict[int, Job] = {}
+        self._by_number: dict[int, Job] = {}
+        self._started: dict[int, Job] = {}  # those that this tool has started
         self._recent: deque[Job] = deque()  # that have ended, the latest last
         # The jobs whose end no answer has told: when each began, and what the next answer says.
         self._untold: deque[tuple[float, str, Job]] = deque()
 
     def live(self) -> list[Job]:
         """The jobs that this tool has started and that have not ended."""
-        return [
-            job
-            for job in list(self._known.values())
-            if job._monitor_pid and job.status == "running"
-        ]
+        return [job for job in list(self._started.values()) if job.status == "running"]
 
     def take_place(self, exchange: Exchange) -> Outcome | None:
         """Takes a place for a job that is to start; the answer where there is no room. First
@@ -5030,57 +5171,52 @@ class JobTable:
 
     def add(self, outcome: Outcome) -> Job | None:
         """Takes in the job of an answer, if it is about one."""
-        if not outcome.supervisor:
+        if not outcome.report.supervisor:
             return None
-        known = outcome._replace(raw=(), kept=False)
-        job = Job(outcome.path or "", self._terms.profile.grace_s, known)
+        job = Job(outcome.path or "", self._terms.profile.grace_s, outcome.report)
         shown_bytes = sum(without_unfinished(stream).total_bytes for stream in outcome.raw)
         job._shown_bytes = min(shown_bytes, FILE_CAP_BYTES, job._size())  # the file has no more
-        self._known[job.pid] = job
+        self._by_number[job.pid] = job
         return job
 
-    def start_monitor(self, job: Job, exchange: Exchange) -> None:
+    def start_monitor(self, job: Job, exchange: Exchange, is_kept: bool) -> None:
         """Starts the monitor thread of a job, whose end is to be told."""
         self.give_back_place(exchange)  # at once, so that the job is not counted twice
-        job._monitor_pid = os.getpid()
-        if not exchange.start_monitor(partial(self._monitor, job, exchange)):
-            job._monitor_pid = 0
+        self._started[job.pid] = job
+        _engine.monitored.add(job)
+        if not exchange.start_monitor(partial(self._monitor, job, exchange, is_kept)):
+            _engine.monitored.discard(job)
 
-    def _monitor(self, job: Job, exchange: Exchange) -> None:
-        """What the monitor thread does: receives the end. The latest jobs that have ended keep both
-        streams (021.8): up to 200 KiB each."""
-        try:
-            final = exchange.receive_end()
-            if final is None:
-                final = _lost(job._outcome)._replace(duration_s=job.duration_s)
+    def _monitor(self, job: Job, exchange: Exchange, is_kept: bool) -> None:
+        """What the monitor thread of a job does."""
+        with exchange.await_end() as end:
+            if end is None:
+                end = Outcome(_lost(job._report)._replace(duration_s=job.duration_s))
             # The note comes first: an answer that tells the end takes the note away.
-            self._untold.append((job.created, ended_note(job.output_file, final), job))
-            if exchange._plan.background:  # a check shows the output of kept commands alone
-                final = final._replace(raw=())
-            job._outcome = final
-        finally:
-            job._monitor_pid = 0
-            exchange.forget()
+            self._untold.append((job.created, ended_note(job.output_file, end), job))
+            # A check shows the streams of a kept command alone, and no program gets them whole.
+            raw = end.raw if is_kept else ()
+            job._take_end(end.report, [narrow(stream, self._terms.profile) for stream in raw])
         self._recent.append(job)
-        if len(self._recent) > MAX_JOBS:
-            first = self._recent.popleft()
-            first._outcome = first._outcome._replace(raw=())
+        if len(self._recent) > MAX_JOBS:  # the latest keep their streams (021.8), 200 KiB each
+            oldest = self._recent.popleft()
+            oldest._take_end(oldest._report, ())
         on_end = self._terms.on_job_end
         if on_end is not None:
             on_end(job)  # an exception goes to threading.excepthook, with no other effect
 
-    def drop(self, job: Job | None) -> None:
+    def forget(self, job: Job | None) -> None:
         """Forgets the job, if there is one, of a command whose answer nobody gets."""
         if job is not None:
-            self._known.pop(job.pid, None)
+            self._by_number.pop(job.pid, None)
 
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first."""
-        jobs, profile = list(self._known.values()), self._terms.profile
+        jobs, profile = list(self._by_number.values()), self._terms.profile
         if self._terms.lists_folder:
-            known = {job.output_file for job in jobs}
+            listed = {job.output_file for job in jobs}
             with suppress(OSError):
-                for path in own_outputs(self._terms.folder, profile.file_prefix) - known:
+                for path in own_outputs(self._terms.folder, profile.file_prefix) - listed:
                     with suppress(OSError):  # no job, removed, damaged, or another user's
                         jobs.append(Job(path, profile.grace_s))
         return sorted(jobs, key=lambda job: job.created)
@@ -5088,20 +5224,20 @@ class JobTable:
     def get(self, pid: int) -> Job:
         """The job with this number in its latest use; of a job that is known the files may be
         gone. Raises LookupError, with the jobs that run."""
-        known = self._known.get(pid)
-        if known is not None and known.status == "running":
-            return known
+        latest = self._by_number.get(pid)
+        if latest is not None and latest.status == "running":
+            return latest
         jobs = self.all()  # the number may have been given again
         for job in jobs:
             if job.pid == pid:
-                known = self._known[pid] = job
-        if known is None:
+                latest = self._by_number[pid] = job
+        if latest is None:
             running = [job for job in jobs if job.status == "running"]
             named = name_jobs(running[-MAX_JOBS:]) or "none"
             raise LookupError(
                 "no background process has the pid %s; running: %s" % (pid, named)
             )
-        return known
+        return latest
 
     def take_end_notes(self, told: Job | None) -> list[str]:
         """Takes the notes on jobs that have ended, so that each is told once. `told`: a job whose
@@ -5112,7 +5248,9 @@ class JobTable:
                 ended.append(self._untold.popleft())
         ended.sort()
         # Nothing is told of a job that was dropped, whose number is not known any more.
-        return [note for _, note, job in ended if job is not told and job.pid in self._known]
+        return [
+            note for _, note, job in ended if job is not told and job.pid in self._by_number
+        ]
 
 
 class Session:
@@ -5149,10 +5287,10 @@ class Session:
                 text="the working directory and the exported variables "
                 "are those of the beginning again"
             )
-            outcome = Outcome("exited", exit_code=0, stdout=told)
+            outcome = Outcome(Report("exited", exit_code=0), stdout=told)
         else:
             return self._run(request, cancel, on_live)
-        return self._finish(outcome, cancel)
+        return self._finish(outcome._replace(command=request.command), cancel)
 
     def _finish(
         self,
@@ -5165,19 +5303,16 @@ class Session:
         `passed`: names of the variables that the command had."""
         if cancel._withdrawn:
             return present(outcome, self.terms.profile)
-        notes = self.jobs.take_end_notes(job if outcome.status != "running" else None)
+        report = outcome.report
+        notes = self.jobs.take_end_notes(job if report.status != "running" else None)
         notes += outcome.notes
-        if outcome.status != "rejected":
+        if report.status != "rejected":
             notes += withheld_notes(self._untold, passed, outcome)
-        if (
-            outcome.raw
-            and not outcome.total_bytes
-            and outcome.status in ("timed_out", "running")
-            and not outcome.cut_short
-        ):
+        is_silent = outcome.raw and not report.total_bytes and not report.cut_short
+        if is_silent and report.status in ("timed_out", "running"):
             notes += self._hints
             self._hints = []
-        if outcome.capped:
+        if report.capped:
             notes.append(
                 "the file with the full output ends at %s: the rest was read but not saved"
                 % format_size(FILE_CAP_BYTES)
@@ -5193,19 +5328,20 @@ class Session:
             return self._finish(reject("no_such_job", str(problem)), cancel)
         is_ended = not inquiry.kill or job._end(cancel)
         outcome = job._tell(self.terms.profile)
-        is_left = not is_ended and outcome.status != "lost"
-        if is_left:
+        survives = not is_ended and outcome.report.status != "lost"
+        if survives:
             notes = *outcome.notes, "could not be killed: pid %d" % inquiry.pid
             outcome = outcome._replace(notes=notes)
-        return replace(self._finish(outcome, cancel, job), is_error=is_left)
+        return replace(self._finish(outcome, cancel, job), is_error=survives)
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
-        """The answer to a command. Where an exception prevents the answer the command is ended."""
-        for exchange in self.closing._exchanges:
-            exchange.release()
+        """The answer to a command. Where an exception prevents the answer, and where nobody wants
+        it, the command is ended, its file removed and its job forgotten."""
+        for exchange in self.closing._exchanges():
+            exchange.notice_end()
         refusal = judge_command(request, self.terms)
         if refusal is not None:
-            return self._finish(refusal, cancel)
+            return self._finish(refusal._replace(command=request.command), cancel)
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
@@ -5213,30 +5349,39 @@ class Session:
         job = None
         is_answered = False
         try:
-            answer = self.jobs.take_place(exchange) if plan.background else None
-            answer = answer or exchange.perform(on_live, request.stdin)
-            notes = list(answer.notes)
-            if answer.unlocked:
-                notes += self._unlocked
-                self._unlocked = []
-            if plan.carries or (answer.error == "spawn_failed" and not request.env):
-                notes += self._carry.take_over(answer, start, starts, os.sysconf("SC_ARG_MAX"))
-            job = self.jobs.add(answer)
-            answer = answer._replace(command=request.command, mode=request.mode, notes=notes)
-            outcome = fit_streams(answer, self.terms.profile)
+            outcome = self.jobs.take_place(exchange) if plan.background else None
+            outcome = outcome or exchange.perform(on_live, request.stdin)
+            job = self.jobs.add(outcome)
+            outcome = self._tell(outcome, plan, request, start, starts)
             if cancel._withdrawn:
-                outcome = outcome._replace(status="cancelled", exit_code=None, path=None)
-                return self._finish(outcome, cancel)
+                report = outcome.report._replace(status="cancelled", exit_code=None)
+                return self._finish(outcome._replace(report=report, path=None), cancel)
             result = self._finish(outcome, cancel, job, plan.env or ())
-            if job is not None and outcome.status == "running":
-                self.jobs.start_monitor(job, exchange)
+            if request.whole and result.truncated:
+                result = with_whole_streams(result, self.terms.profile)
+            if job is not None and outcome.report.status == "running":
+                self.jobs.start_monitor(job, exchange, outcome.kept)
             is_answered = True
             return result
         finally:
-            if not is_answered:  # nobody knows of the file, nor of the job
+            if not is_answered:
                 exchange.abandon()
-                self.jobs.drop(job)
+                self.jobs.forget(job)
             self.jobs.give_back_place(exchange)
+
+    def _tell(
+        self, outcome: Outcome, plan: Plan, request: Request, start: Start, starts: list[Start]
+    ) -> Outcome:
+        """The outcome with the texts of its streams, and with the notes on the record of a job and
+        on what is carried over. `start`: what the command began with; `starts`: see Carry."""
+        report, notes = outcome.report, list(outcome.notes)
+        if report.unlocked:
+            notes += self._unlocked
+            self._unlocked = []
+        if plan.carries or (report.error == "spawn_failed" and not request.env):
+            notes += self._carry.take_over(report, start, starts, os.sysconf("SC_ARG_MAX"))
+        outcome = outcome._replace(notes=notes, mode=request.mode, command=request.command)
+        return fit_streams(outcome, self.terms.profile)
 
 
 class BashTool(NotCopied):
@@ -5277,6 +5422,8 @@ class BashTool(NotCopied):
     commands confined. Raises ValueError for a mistake in these, and OSError (FileNotFoundError,
     NotADirectoryError, PermissionError, ...) for a `cwd` that is no directory and a `state_dir`
     that can never be one: these two looks may hang."""
+
+    _whole = True  # `run` gives its streams whole; the command line answers as `call` does
 
     def __init__(
         self,
@@ -5419,11 +5566,11 @@ class BashTool(NotCopied):
             check_seconds("timeout_s", timeout_s, above_0=True)
         request = parse_command(command, mode, timeout_s, self.profile)
         if isinstance(request, Outcome):
-            raise ValueError(request.reason)
+            raise ValueError(request.report.reason)
         sent = {"command": command, "mode": mode, "timeout_s": timeout_s, "stdin": stdin}
         data = stdin.encode() if isinstance(stdin, str) else stdin
         require(data is None or isinstance(data, bytes), "stdin", "str or bytes", type(stdin))
-        request = request._replace(stdin=data)
+        request = request._replace(stdin=data, whole=self._whole)
         return self._answer(sent, request, cwd, env, cancel, _with_notes(on_output))
 
     def jobs(self) -> list[Job]:
@@ -5440,17 +5587,20 @@ class BashTool(NotCopied):
 
     def wait(
         self,
-        jobs: Iterable[Job] | None = None,
+        jobs: Job | Iterable[Job] | None = None,
         *,
         any: bool = False,
         timeout_s: float | None = None,
     ) -> list[Job]:
-        """The jobs that have ended, once all of them have, or with `any` one of them, or after
+        """The job or jobs that have ended, once all of them have, or with `any` one of them, or after
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
         tool. The next answer to the model reports the ends all the same. Raises ValueError for
         what is no job and no number."""
-        waited = self._session.jobs.live() if jobs is None else list(jobs)
-        require(all(isinstance(job, Job) for job in waited), "jobs", "jobs", waited)
+        if jobs is None:
+            jobs = self._session.jobs.live()
+        waited = list(jobs) if isinstance(jobs, Iterable) else [jobs]
+        right = all(isinstance(job, Job) for job in waited)
+        require(right, "wait", "a Job or several", jobs)
         return _await_ends(waited, any, timeout_s)
 
     def close(self) -> None:
@@ -5460,7 +5610,7 @@ class BashTool(NotCopied):
         raised at the end."""
         try:
             self._session.closing.cancel()
-            for exchange in self._session.closing._exchanges:
+            for exchange in self._session.closing._exchanges():
                 exchange.wait_until_over()
         except BaseException:
             self.close()
@@ -5493,10 +5643,11 @@ class BashTool(NotCopied):
 # The Model Context Protocol over two descriptors; a message is a line of JSON. `handle` says what a
 # message asks for, and does nothing else. A request is answered in the form of its era: with its
 # version in `_meta` (2026-07-28), or without one (up to 2025-11-25, where a handshake comes first).
-# The server remembers nothing between two messages but the calls under way. One loop reads, writes
-# and looks at the clock; each call has a thread, in which BashTool.call waits for the command. The
-# loop waits for all descriptors at once, so that neither a command nor a client that does not read
-# keeps another message waiting.
+# The server remembers nothing between two messages but the calls under way. Each call has a thread,
+# in which BashTool.call waits for the command. One loop reads and writes. It waits for all
+# descriptors at once, so that neither a command nor a client that does not read keeps another
+# message waiting. It sleeps until something happens: a thread that has something for it, and the
+# interpreter when a signal comes, write a byte to its wake pipe; poll(2) has the next deadline.
 
 # fmt: off
 MAX_MESSAGE_BYTES = 16 * MIB  # of a client; a command is at most some 300 KB by its description
@@ -5523,7 +5674,7 @@ UNKNOWN_METHOD = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNKNOWN_VERSION = -32022
-TURN_MS = 20  # of a wait while calls are under way: live output and heartbeats wake nobody
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # end a program, or stop its calls
 _SOURCE = 0  # the descriptor of the messages of the client
 _SINK = 1  # ... and of the answers
 Id = Union[str, int, float]  # 1.0 is an integer in JSON
@@ -5630,7 +5781,7 @@ def _id_of_long(line: bytes) -> Id | None:
 def _object(owner: Message, name: str) -> Message:
     """The member of this name, which must be an object. What is null or missing counts as empty.
     Raises ValueError."""
-    value = owner.get(name)
+    value = unwrap(owner.get(name))
     require(value is None or isinstance(value, dict), name, "an object", name_type(value))
     return value or {}
 
@@ -5721,10 +5872,11 @@ class CallUnderway:
     _output = ""  # live output that no message has told, or its end
     _output_bytes = 0  # ... and how much there was of it
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, wake: Callable[[], None]) -> None:
         self.call = call
         self.answer: Message = {}  # the thread sets it when the call is over
         self.cancel = Cancel()
+        self._wake = wake
         self._began_s = self.told_s = monotonic()
         self._lock = threading.Lock()
 
@@ -5739,20 +5891,28 @@ class CallUnderway:
         with self._lock:
             self._output_bytes += skipped + len(text.encode())
             self._output = last_bytes(self._output + text, PROGRESS_BYTES)
+        self._wake()
+
+    def heartbeat_s(self) -> float:
+        """When a progress message is due without live output; inf if the client wants none."""
+        if self.call.token is None or self.cancel._withdrawn:
+            return inf
+        return self.told_s + HEARTBEAT_S
 
     def progress(self) -> Message | None:
         """The next progress message, if one is due: there is live output, or the silence was
         long enough."""
         now = monotonic()
+        due_s = self.heartbeat_s()
         with self._lock:
             text = self._output
             skipped = self._output_bytes - len(text.encode())
             self._output = ""
             self._output_bytes = 0
         text = mark_skipped(skipped, text)
-        if not text and now - self.told_s >= HEARTBEAT_S:
+        if not text and now >= due_s:
             text = "[still running after %ds]" % (now - self._began_s)
-        if not text or self.call.token is None or self.cancel._withdrawn:
+        if not text or due_s == inf:
             return None
         self._progress += 1
         self.told_s = now
@@ -5774,8 +5934,8 @@ class Server:
     _unsent = memoryview(b"")  # of the message that is being written
     _at_end = False  # nothing more is read
     _has_reader = True  # of the answers
-    _written_s = 0.0  # when the client had last made room for something
-    _signals = 0  # how many have come that end the server
+    _is_closed = False  # the tool; every foreground command is gone
+    _until_s = inf  # the phase that `serve` is in lasts no longer; a signal ends it
 
     def __init__(self, tool: BashTool, structured: bool) -> None:
         self._tool = tool
@@ -5787,48 +5947,61 @@ class Server:
         self._line = bytearray()  # the last of the input, as far as it has come
         self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
         self._outbox: deque[Message] = deque()  # other answers than those to calls
-        self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
-        os.set_blocking(self.interrupts, False)
+        self._wake_reader, self.wake_writer = os.pipe()  # for numbers of signals, and zeros
+        os.set_blocking(self.wake_writer, False)
 
     def serve(self) -> None:
         """Returns when the client has left or a signal has ended the server. By then every
         foreground command is gone; one more signal skips the grace, but for GOODBYE_S. Jobs go on.
         At the end of the input alone, calls may end by themselves for LAST_CALLS_S. The others are
         not answered: a late answer crashed a client (SDK for Python 1.30)."""
-        while not self._at_end and not self._signals:
-            self._turn(TURN_MS if self._calls else None)
-        obeyed = min(1, self._signals)  # the first signal has ended the loop
-        ended_s = -inf if obeyed else monotonic()
-        while (self._inbox or self._calls) and self._has_reader and not self._signals:
-            if monotonic() > ended_s + LAST_CALLS_S:
-                break
-            self._turn(TURN_MS)
-        for underway in self._calls.values():
-            if not (obeyed or underway.answer):
-                underway.cancel._withdrawn = True
-        closer = threading.Thread(target=self._tool.close, daemon=True)
-        closer.start()
-        while closer.is_alive():
-            if self._signals > obeyed:
-                obeyed = self._signals
-                if monotonic() > ended_s + GOODBYE_S:
-                    self._tool._session.closing.cancel()
-            self._turn(TURN_MS)
-        self._written_s = monotonic()
-        while self._has_reader and monotonic() < self._written_s + FLUSH_S:
-            if self._signals > obeyed or not (self._unsent or self._calls or self._outbox):
-                break
-            self._turn(TURN_MS)
+        self._turn_while(lambda: not self._at_end)
+        is_told = self._until_s < inf  # by a signal
+        ended_s = monotonic()
+        if not is_told:
+            self._turn_while(
+                lambda: self._has_reader and (self._inbox or self._calls),
+                ended_s + LAST_CALLS_S,
+            )
+            for underway in self._calls.values():
+                if not underway.answer:
+                    underway.cancel._withdrawn = True
+        threading.Thread(target=self._close, daemon=True).start()
+        while not self._is_closed:
+            self._turn_while(lambda: not self._is_closed)
+            if is_told or monotonic() > ended_s + GOODBYE_S:
+                self._tool._session.closing.cancel()
+        self._turn_while(
+            lambda: self._has_reader and (self._unsent or self._calls or self._outbox),
+            monotonic() + FLUSH_S,
+        )
 
-    def _turn(self, wait_ms: float | None) -> None:
-        """Waits until a descriptor is ready, reads and writes once, and handles what has come, as
-        far as there is room for answers."""
+    def _turn_while(self, goes_on: Callable[[], object], until_s: float = inf) -> None:
+        """A phase of `serve`: turns while this holds, until a moment, or until a signal comes that
+        ends the server."""
+        self._until_s = until_s
+        while goes_on() and monotonic() < self._until_s:
+            self._turn()
+
+    def _close(self) -> None:
+        """What the thread does that closes the tool."""
+        try:
+            self._tool.close()
+        finally:
+            self._is_closed = True
+            self._wake()
+
+    def _wake(self) -> None:
+        """Wakes the loop, from any thread."""
+        with suppress(BlockingIOError):  # a full pipe wakes the loop too
+            os.write(self.wake_writer, b"\0")
+
+    def _turn(self) -> None:
+        """Waits until something happens, reads and writes once, handles what has come, as far as
+        there is room for answers, and chooses what is written next."""
         has_room = len(self._outbox) < OUTBOX_MESSAGES
-        if not self._unsent and (message := self._next_message()):
-            # In plain ASCII: some clients split lines where Unicode does.
-            self._unsent = memoryview(json.dumps(message).encode() + b"\n")
         poller = select.poll()
-        poller.register(self._wake, select.POLLIN)
+        poller.register(self._wake_reader, select.POLLIN)
         if not self._at_end:
             # Without room for answers nothing is read until the client has closed its end: then
             # at most the kernel's buffer is left to read. poll(2) reports that end unasked for a
@@ -5837,22 +6010,29 @@ class Server:
             poller.register(_SOURCE, select.POLLIN if has_room else closed)
         if self._has_reader:  # poll(2) reports unasked, as POLLERR, that the reader has gone
             poller.register(_SINK, select.POLLOUT if self._unsent else 0)
-        events = dict(poller.poll(wait_ms))
-        if self._wake in events:
-            for number in os.read(self._wake, READ_BYTES):
-                if number == signal.SIGINT and not os.isatty(_SOURCE):
-                    # Ctrl-C in the terminal of a client: each call is answered. REQ-BASH-025.22
-                    for underway in self._calls.values():
-                        underway.cancel.cancel()
-                else:
-                    self._signals += bool(number)
+        due_s = [self._until_s]
+        if not self._unsent:  # else no heartbeat can be written yet
+            due_s += [underway.heartbeat_s() for underway in self._calls.values()]
+        wait_s = max(0.0, min(due_s) - monotonic())
+        events = dict(poller.poll(None if wait_s == inf else 1000 * wait_s))
         if _SOURCE in events:
             self._read()
         if _SINK in events:
             self._write(events[_SINK] == select.POLLOUT)
+        if self._wake_reader in events:
+            [number] = os.read(self._wake_reader, 1)  # two signals can end two phases
+            if number == signal.SIGINT and not os.isatty(_SOURCE):
+                # Ctrl-C in the terminal of a client: each call is answered. REQ-BASH-025.22
+                for underway in self._calls.values():
+                    underway.cancel.cancel()
+            elif number in _STOPS:
+                self._until_s = -inf
         while self._inbox and len(self._outbox) < OUTBOX_MESSAGES:
             if answer := self._take(self._inbox.popleft()):
                 self._outbox.append(answer)
+        if not self._unsent and (message := self._next_message()):
+            # In plain ASCII: some clients split lines where Unicode does.
+            self._unsent = memoryview(json.dumps(message).encode() + b"\n")
 
     def _read(self) -> None:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
@@ -5875,7 +6055,8 @@ class Server:
             if not is_ready:
                 raise BrokenPipeError
             self._unsent = self._unsent[os.write(_SINK, self._unsent[: select.PIPE_BUF]) :]
-            self._written_s = monotonic()
+            if self._is_closed:
+                self._until_s = monotonic() + FLUSH_S
         except BlockingIOError:  # where another process has set the flag
             pass
         except OSError:
@@ -5942,7 +6123,7 @@ class Server:
             )
             answer = present(refusal, self._tool.profile)
             return call_message(call, answer, self._structured)
-        underway = self._calls[call.id] = CallUnderway(call)
+        underway = self._calls[call.id] = CallUnderway(call, self._wake)
         try:
             threading.Thread(target=self._work, args=(underway,), daemon=True).start()
         except RuntimeError as problem:
@@ -5965,8 +6146,7 @@ class Server:
             underway.answer = call_message(call, result, self._structured)
         except BaseException as bug:  # also out of `confirm` and `on_call`
             underway.fail(bug)
-        with suppress(BlockingIOError):  # a full pipe wakes the loop too
-            os.write(self.interrupts, b"\0")
+        self._wake()
 
 
 @contextmanager
@@ -5975,7 +6155,7 @@ def _handled(handler: Callable[[int, Any], object]) -> Iterator[None]:
     to ignore, by nohup or as a job of a shell without job control."""
     before = {
         number: signal.signal(number, handler)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in _STOPS
         if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
@@ -5997,8 +6177,9 @@ def serve(tool: BashTool, *, structured: bool = False) -> None:
     # The interpreter writes the number of a signal to a descriptor of the loop, and the handler
     # does nothing: an exception out of a handler could leave the loop at any place; and the kernel
     # may deliver a signal to another thread, while Python runs handlers in the main thread alone.
+    require(isinstance(tool, BashTool), "serve", "a BashTool", tool)
     server = Server(tool, structured)
-    before = signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
+    before = signal.set_wakeup_fd(server.wake_writer, warn_on_full_buffer=False)
     try:
         with _handled(_do_nothing):
             server.serve()
@@ -6010,8 +6191,6 @@ def serve(tool: BashTool, *, structured: bool = False) -> None:
 # The tool as a program, for a person, a script, and a client that starts a server of MCP. For a
 # command the program prints what a model would read, and ends with the exit code of the command.
 
-# Where the command has no code: as timeout(1), docker-run(1), bash have them.
-EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 TOLD_AFTER_S = 1  # after Ctrl-C on the command line, before it says what it waits for
 
 
@@ -6042,34 +6221,11 @@ def _show(begun: list[str], text: str) -> None:
     _write(2, text)
 
 
-# The options, as --help shows them: `...` may be repeated, and what stands in brackets left out.
-_OPTIONS = """\
---profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
---mode MODE  default (30s), slow (15min) or background
---timeout SECONDS  in place of the mode's limit (--mcp: BASH_TOOL_TIMEOUTS)
---cwd DIR  where the command runs
---state-dir DIR  where output files go (default: one folder per user)
---deny TEXT...  refuse commands that hold TEXT; may be repeated
---keep-env NAME...  pass a variable though it looks secret; may be repeated
---drop-env NAME...  withhold a variable whatever it looks like; may be repeated
---set NAME=VALUE...  change a limit, such as grace_s=2; may be repeated
---schema [STYLE]  print the definition: anthropic (default), openai, mcp, openai-chat, \
-openai-native, anthropic-native (--carry)
---log FILE  append a line of JSON for each call to FILE
---kill PID  end a background job, and say how it ended
---follow  show live output on stderr, before the answer on stdout
---json  print the whole result as one line of JSON
---mcp  serve the Model Context Protocol on stdin and stdout
---structured  with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)
---carry  with --mcp: keep the directory and exported variables
---ephemeral  end at exit what commands leave running, jobs too
---jobs  list the background jobs, with size and elapsed time
---version  print the version and this file's sha256"""
 # One of these is asked for; the other options go with all of them, or with those that stand here.
 _VERBS = "command schema mcp jobs kill version".split()
 _GOES_WITH = {
     "mode": "a command",
-    "timeout": "a command; a server has the variable BASH_TOOL_TIMEOUTS='{\"default\": 60}'",
+    "timeout": "a command, --mcp and --schema",
     "follow": "a command",
     "json": "a command, --jobs and --kill",
     "log": "a command and --mcp",
@@ -6089,20 +6245,8 @@ def _parser() -> Any:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80),
         description="Run a command as an LLM agent would, and print what the model would read.",
     )
-    verbs = parser.add_mutually_exclusive_group(required=True)
-    verbs.add_argument("command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin")
-    for line in _OPTIONS.splitlines():
-        head, _, text = line.partition("  ")
-        name, _, value = head.partition(" ")
-        how: Fields = {"action": "store_true"}
-        if value:
-            kind = {"PROFILE": str.lower, "SECONDS": float, "PID": int}.get(value, str)
-            how = {"metavar": value.strip("[.]"), "type": kind}
-        if value.endswith("..."):
-            how.update(action="append", default=[])
-        if value.startswith("["):
-            how.update(nargs="?", const="anthropic")
-        (verbs if name[2:] in _VERBS else parser).add_argument(name, help=text, **how)
+    _add_settings(parser)
+    _add_verbs(parser, parser.add_mutually_exclusive_group(required=True))
     parser.set_defaults(
         profile=os.environ.get("BASH_TOOL_PROFILE", "modes"),
         mode="default",
@@ -6117,6 +6261,77 @@ def _parser() -> Any:
         "exit code", "the command's own; 124 timed out, 125 the tool failed, 130 interrupted"
     )
     return parser
+
+
+def _add_settings(parser: Any) -> None:
+    """Adds the options that say how commands run."""
+    add = parser.add_argument
+    repeated = partial(add, action="append", default=[])
+    add("--profile", type=str.lower, help="modes, jobs, streams or guarded (BASH_TOOL_PROFILE)")
+    add("--mode", help="default (30s), slow (15min) or background")
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        help="in place of the mode's limit; with --mcp of the mode default",
+    )
+    add("--cwd", metavar="DIR", help="where the command runs")
+    add(
+        "--state-dir",
+        metavar="DIR",
+        help="where output files go (default: one folder per user)",
+    )
+    repeated("--deny", metavar="TEXT", help="refuse commands that hold TEXT; may be repeated")
+    repeated(
+        "--keep-env",
+        metavar="NAME",
+        help="pass a variable though it looks secret; may be repeated",
+    )
+    repeated(
+        "--drop-env",
+        metavar="NAME",
+        help="withhold a variable whatever it looks like; may be repeated",
+    )
+    repeated(
+        "--set",
+        metavar="NAME=VALUE",
+        help="change the profile: slow=3600, grace_s=2, saves=false; may be repeated",
+    )
+
+
+def _add_verbs(parser: Any, verbs: Any) -> None:
+    """Adds what can be asked for, of which the group `verbs` takes one, and what goes with it."""
+    flag = partial(parser.add_argument, action="store_true")
+    verb = verbs.add_argument
+    verb("command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin")
+    verb(
+        "--schema",
+        metavar="STYLE",
+        nargs="?",
+        const="anthropic",
+        help="print the definition: anthropic (default), openai, mcp, openai-chat, "
+        "openai-native, anthropic-native (--carry)",
+    )
+    parser.add_argument(
+        "--log", metavar="FILE", help="append a line of JSON for each call to FILE"
+    )
+    verb("--kill", metavar="PID", type=int, help="end a background job, and say how it ended")
+    flag("--follow", help="show live output on stderr, before the answer on stdout")
+    flag("--json", help="print the whole result as one line of JSON")
+    verb(
+        "--mcp",
+        action="store_true",
+        help="serve the Model Context Protocol on stdin and stdout",
+    )
+    flag("--structured", help="with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)")
+    flag("--carry", help="with --mcp: keep the directory and exported variables")
+    flag("--ephemeral", help="end at exit what commands leave running, jobs too")
+    verb(
+        "--jobs",
+        action="store_true",
+        help="list the background jobs, with size and elapsed time",
+    )
+    verb("--version", action="store_true", help="print the version and this file's sha256")
 
 
 def _options(argv: Sequence[str] | None) -> Any:
@@ -6140,6 +6355,15 @@ def _options(argv: Sequence[str] | None) -> Any:
     return options
 
 
+_FLAGS = "nonzero_is_error", "saves"
+
+
+def _changed(row: Profile, given: Fields) -> Profile:
+    """The row with these values of its fields, and limits of its modes."""
+    limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
+    return replace(row, timeouts_s=limits, **given)
+
+
 def _profile(name: str, settings: Sequence[str]) -> Profile:
     """The row with this name, with other limits: those of BASH_TOOL_TIMEOUTS, a JSON object of
     seconds such as {"default": 5, "grace_s": 1}, then the settings NAME=VALUE. Raises ValueError
@@ -6150,20 +6374,21 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
         given = load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
         if not isinstance(given, dict) or not given.keys() <= set(known):
             raise ValueError("takes a JSON object of seconds for %s" % join_names(known))
-        limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
-        row = replace(row, timeouts_s=limits, **given)
+        row = _changed(row, given)
     except ValueError as problem:
         raise ValueError("BASH_TOOL_TIMEOUTS: %s" % problem) from None
-    numbers = (*WAITS, *LIMITS_ON_OUTPUT)
+    numbers = (*known, *LIMITS_ON_OUTPUT)
     for setting in settings:
-        limit, _, value = setting.partition("=")
+        name, _, value = setting.partition("=")
+        is_number = name in numbers and re.fullmatch(r"(0|[1-9][0-9]*)(\.[0-9]+)?", value)
         require(
-            limit in numbers and re.fullmatch(r"(0|[1-9][0-9]*)(\.[0-9]+)?", value),
+            is_number or (name in _FLAGS and value in ("true", "false")),
             "--set or BASH_TOOL_SET",
-            "NAME=NUMBER for " + join_names(numbers),
+            "NAME=NUMBER for %s, NAME=true or NAME=false for %s"
+            % (join_names(numbers), join_names(_FLAGS)),
             setting,
         )
-        row = replace(row, **{limit: load_json(value)})
+        row = _changed(row, {name: load_json(value)})
     return row
 
 
@@ -6198,6 +6423,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         signal.alarm(TOLD_AFTER_S if cancel.count == 1 else 0)
 
     signal.signal(signal.SIGALRM, lambda *_: _write(2, told))
+    tool._whole = False
     with _handled(interrupted):
         result = tool.run(
             command,
@@ -6219,7 +6445,7 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     for job in jobs:
         line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
             job.pid,
-            "running" if job.status == "running" else describe_end(job._outcome, ""),
+            "running" if job.status == "running" else describe_end(job._stands(), ""),
             job.duration_s,
             format_size(job.total_bytes),
             make_printable(job.output_file),
@@ -6302,6 +6528,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with BashTool(
             options.cwd,
             profile=profile,
+            timeout_s=None if options.command else options.timeout,
             deny=list(map(_typed, options.deny)),
             keep_env=options.keep_env,
             drop_env=options.drop_env,

@@ -174,7 +174,7 @@ def test_req_bash_001_3_keeps_both_ends():
     assert {0, 1} <= {near for _, _, near in reached}
     with BashTool() as tool:
         for size, cut in ((131072, False), (131073, True)):
-            result = tool.run("head -c %d /dev/zero | tr '\\0' 'x'" % size)
+            result = tool.call({"command": "head -c %d /dev/zero | tr '\\0' 'x'" % size})
             assert result.truncated is cut and result.total_bytes == size
             assert result.stdout == ("x" * 4096 + "\n\n[snip]\n\n" + "x" * 4096 if cut else "x" * size)
 
@@ -295,7 +295,7 @@ def in_group(pid, group):
     return False
 
 
-@clause("002.4", saboteur=("fit_streams", ".raw", '.raw if outcome.status != "timed_out" else ()'))
+@clause("002.4", saboteur=("fit_streams", ".raw", '.raw if outcome.report.status != "timed_out" else ()'))
 @fewer(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
     trap = "trap 'echo cleaned; exit' TERM; " if cleans_up else ""
@@ -510,7 +510,7 @@ OVERLONG = [
 @clause("003.7", ("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES"))
 @pytest.mark.parametrize("command", OVERLONG)
 def test_req_bash_003_7_the_limit_needs_no_host(command):
-    ended = bash_tool.Outcome("timed_out", limit_s=86400.0)
+    ended = bash_tool.Report("timed_out", limit_s=86400.0)
     assert MODES.timeouts_s["background"] == 86400
     assert bash_tool.describe_end(ended, ":") == "failed: timed out after 86400s"
     program = """
@@ -851,7 +851,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert job.kill() and not alive(job.pid)
 
 
-@clause("003.18", saboteur=("Exchange.perform", '"no supervisor could be started: " + why', '""'))
+@clause("003.18", saboteur=("Exchange._ask", '"no supervisor could be started: " + why', '""'))
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
@@ -936,7 +936,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
         assert result.exit_code == 137 and "still running: pid %d " % number_in("server") in result.text
 
 
-@clause("003.22", saboteur=("job_lines", "or is_left", "or not outcome.exit_code"))
+@clause("003.22", saboteur=("job_lines", "or has_leftovers", "or not report.exit_code"))
 @few(any_of("", "done\n", "no newline"), any_of("", "sleep 600 & ", "(setsid sleep 600 &); "))
 def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
     with BashTool() as tool, long_look():
@@ -1027,7 +1027,7 @@ def test_req_bash_003_25_jobs_without_locks(number):
         short = tool.job(tool.run("sleep 0.4; exit 3", mode="background").pid)
         assert short.wait(20) and short.exit_code == 3
         lost = tool.run("sleep 600", mode="background")
-        os.kill(tool.job(lost.pid)._outcome.supervisor[0], signal.SIGKILL)
+        os.kill(tool.job(lost.pid)._report.supervisor[0], signal.SIGKILL)
         assert tool.job(lost.pid).wait(20)
         while bash_tool.Job(lost.output_file).status == "running":  # until the fork server has reaped the supervisor
             time.sleep(0.01)
@@ -1304,7 +1304,7 @@ def test_req_bash_004_11_what_the_host_names_in_full_wins():
         assert env == {**bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
 
     wins()
-    options, env = ["--keep-env", "PAGER", "--keep-env", "GIT_*"], dict(os.environ, PAGER="my", GIT_PAGER="my")
+    options, env = (["--keep-env", "PAGER", "--keep-env", "GIT_*"], dict(os.environ, PAGER="my", GIT_PAGER="my"))
     assert cli(*options, "echo $PAGER $GIT_PAGER", env=env).stdout == b"my cat\n"
 
 
@@ -1314,7 +1314,7 @@ PLAIN_ENDINGS = (
     "TIMEOUT PATHS DOMAINS PROVIDERS SCOPE SCOPES TYPE METHOD FORMAT ALG ALGORITHM "
     "SAMESITE VERSION EXPIRE"
 )
-PLAIN_ENDINGS, OF_TWO_WORDS = PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE", "CLIENT_ID"]
+PLAIN_ENDINGS, OF_TWO_WORDS = (PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE", "CLIENT_ID"])
 BY_WORD = "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
 BY_ENDING = "PASSWORD SSHPASS BINDPW DB_PWD PASSPHRASE SECRET TOKEN GH_TOKENS APIKEY SECRETKEY CREDENTIALS".split()
 PLACES = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Users/Me/Keys /k https://login.example.org/realms/main
@@ -1485,7 +1485,7 @@ def test_req_bash_006_1_schema():
         tool = BashTool(profile=dataclasses.replace(row, timeouts_s=timeouts_s))
         return tool.definition()["input_schema"]["properties"][name]
 
-    modes, limit = described(MODES, {"default": 60, "build": 600}, "mode"), described(JOBS, {"default": 7}, "timeout")
+    modes, limit = (described(MODES, {"default": 60, "build": 600}, "mode"), described(JOBS, {"default": 7}, "timeout"))
     assert modes["enum"] == ["default", "build"]
     assert modes["description"] == "Execution mode: default (1min timeout), build (10min timeout)"
     assert limit["description"] == "Timeout in ms before auto-backgrounding (default: 7000)"
@@ -1519,7 +1519,10 @@ def json_values():
 def test_req_bash_006_4_rejects_by_name():
     reached = set()
 
-    keys, given_values = ["command", "mode", "cmd", "\ud800", "x" * 500], [None, "ls", "slow", "fast", 1, 1.5, True, []]
+    keys, given_values = (
+        ["command", "mode", "cmd", "\ud800", "x" * 500],
+        [None, "ls", "slow", "fast", 1, 1.5, True, []],
+    )
 
     @given(json_values() | st.dictionaries(any_of(*keys), any_of(*given_values, {}, "a\0", "\udfff")))
     @example({"command": "ls", "x" * 500: 1})
@@ -1532,12 +1535,16 @@ def test_req_bash_006_4_rejects_by_name():
         assert isinstance(request, bash_tool.Request) == fits
         reached.add(fits)
         if not fits:
-            assert request.error == "invalid_arguments" and len(request.reason) < 1000
-            request.reason.encode("utf-8")
+            assert request.report.error == "invalid_arguments" and len(request.report.reason) < 1000
+            request.report.reason.encode("utf-8")
             if isinstance(arguments, dict):
                 odd = [key for key in arguments if key not in ("command", "mode")]
-                assert '"command"' in request.reason or not odd and '"mode"' in request.reason
-                assert not odd or bash_tool.shorten(odd[0]) in request.reason and '"command", "mode"' in request.reason
+                assert '"command"' in request.report.reason or not odd and '"mode"' in request.report.reason
+                assert (
+                    not odd
+                    or bash_tool.shorten(odd[0]) in request.report.reason
+                    and '"command", "mode"' in request.report.reason
+                )
 
     answers()
     assert reached == {True, False}
@@ -1556,7 +1563,7 @@ def test_req_bash_006_5_takes_json_text(arguments):
     if not isinstance(json.loads(text), str) and not re.search("NaN|Infinity", text):
         assert bash_tool.parse_arguments(text, MODES) == same
     for broken in ("", "{", "[" * 100000, "1" * 5000, '{"command": "ls", "timeout": NaN}', text + "}", b"\xff"):
-        assert bash_tool.parse_arguments(broken, MODES).error == "invalid_arguments"
+        assert bash_tool.parse_arguments(broken, MODES).report.error == "invalid_arguments"
 
 
 @clause("006.6", saboteur=("define", '"bash", "description"', '"bash", "$comment": str(time.time()), "description"'))
@@ -1706,10 +1713,10 @@ def agreement(validates):
         request = bash_tool.parse_arguments(given, profile)
         reached.add((profile.name, admitted))
         if not admitted:
-            assert request.error == "invalid_arguments"
-            assert any('"%s"' % key in request.reason for key in (*profile.parameters, *arguments)), request
+            assert request.report.error == "invalid_arguments"
+            assert any('"%s"' % key in request.report.reason for key in (*profile.parameters, *arguments)), request
         elif refused_beyond_the_schema(arguments, profile):
-            assert request.error == "invalid_arguments"
+            assert request.report.error == "invalid_arguments"
         else:
             assert isinstance(request, (bash_tool.Request, bash_tool.Inquiry)), (arguments, request)
 
@@ -1742,7 +1749,7 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
     arguments = {"description": description, "timeout": timeout, "run_in_background": background, "command": "ls"}
     arguments.update({"mode": mode} if row is MODES else {}, **({"workdir": "/"} if odd else {}))
     said = bash_tool.parse_arguments(arguments, row)
-    timeout, background = 5000 if timeout == "5000" else timeout, True if background == "true" else background
+    timeout, background = (5000 if timeout == "5000" else timeout, True if background == "true" else background)
     least, most = (1, 86400000) if row is bash_tool.JOBS else (1000, 900000 if row is MODES else 120000)
     whole = isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and float(timeout).is_integer()
     detached = bool(background) or row is MODES and mode == "background"
@@ -1763,6 +1770,7 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
         meant = "background" if background else (mode if row is MODES else None) or "default"
         assert said == bash_tool.Request("ls", meant, timeout / 1000 if counts else None)
         return
+    said = said.report
     assert said.error == "invalid_arguments" and said.reason.startswith("invalid arguments: " + wrong), said
 
 
@@ -1797,7 +1805,7 @@ def test_req_bash_006_12_no_word_of_modes():
 def test_req_bash_006_13_near_misses(number, form):
     def asked(row=MODES, **arguments):
         said = bash_tool.parse_arguments(arguments, row)
-        return said if not isinstance(said, bash_tool.Outcome) else said.reason
+        return said if not isinstance(said, bash_tool.Outcome) else said.report.reason
 
     text, of_command = form % number, {"command": "7"}
     spells = text.lstrip("-").isascii() and re.fullmatch("-?[0-9]{1,15}", text) and not text.endswith("\n")
@@ -1838,11 +1846,12 @@ def test_req_bash_006_14_what_there_is(modes, hidden):
         if "background" in there:
             assert said == bash_tool.Request("ls", "background")
         else:
+            said = said.report
             assert said.error == "invalid_arguments" and not (hidden and "mode" in said.reason)
 
 
 # ---- 007 Errors ----------------------------------------------------------------------------------------------------
-@clause("007.1", saboteur=("present", "(profile.nonzero_is_error and bool(outcome.exit_code))", "False"))
+@clause("007.1", saboteur=("present", "(profile.nonzero_is_error and bool(report.exit_code))", "False"))
 @given(st.integers(1, 255), st.booleans())
 @draws(20)
 def test_req_bash_007_1_states_the_code(code, prints):
@@ -1867,7 +1876,7 @@ def test_req_bash_007_2_names_the_signal(name):
         assert result.text.startswith("[command failed: exit code %d (SIG%s)" % (128 + number, name))
 
 
-@clause("007.3", saboteur=("format_brackets", "+ text", '+ ("" if outcome.exit_code else text)'))
+@clause("007.3", saboteur=("format_brackets", "+ text", '+ ("" if report.exit_code else text)'))
 @few(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 def test_req_bash_007_3_gives_the_output_too(text, code):
     with BashTool() as tool:
@@ -1908,9 +1917,9 @@ def test_req_bash_007_4_system_errors(tmp_path):
 @clause(
     "007.5",
     (
-        "Exchange.perform",
+        "Exchange._ask",
         "return failed(\n                        \"status_unknown\",",
-        "return Outcome(\"exited\", 0) or (",
+        "return Outcome(Report(\"exited\", 0)) or (",
     ),
 )
 @pytest.mark.parametrize("profile", sorted(PROFILES))
@@ -1927,7 +1936,7 @@ def test_req_bash_007_5_a_lost_status_is_unknown(profile):
         assert tool.run("echo fine").exit_code == 0
 
 
-@clause("007.6", saboteur=("status_line", "outcome.exit_code == 137", "not outcome.exit_code"))
+@clause("007.6", saboteur=("status_line", "report.exit_code == 137", "not report.exit_code"))
 @fewest(
     st.lists(known_commands(codes=any_of(0, 1, 136, 137, 138, 143), signals=["KILL", "TERM"]), min_size=4),
     endless(WAYS_OF_TERM[3]),
@@ -1979,7 +1988,7 @@ def unfolded(tokens):
     for token in tokens:
         texts[-1] += token["text"] or ""
         texts += [""] * (token["move"] == "\r")
-    texts, wide = [text for text in texts if text], dict(fenced("pattern"))["WIDE"].replace("\n", "")
+    texts, wide = ([text for text in texts if text], dict(fenced("pattern"))["WIDE"].replace("\n", ""))
     columns = [(len(re.sub(wide, "xx", text.rstrip())), len(re.sub(wide, "xx", text))) for text in texts]
     above = [text for text, (old, _), (_, new) in zip(texts, columns, columns[1:]) if old > new]
     return [[(text, "", "")] for text in above[-3:] + texts[-1:]] or [[]]
@@ -2086,7 +2095,7 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
     Path("text").write_text(text, encoding="utf-8")
     result = BashTool().run("cat text")
     assert set(result.stdout) <= set(text + "\n[snip]")
-    data, profile = text.encode(), dataclasses.replace(MODES, max_output_bytes=1000, snip_size=500)
+    data, profile = (text.encode(), dataclasses.replace(MODES, max_output_bytes=1000, snip_size=500))
     for head in range(1, 40):  # wherever the gap between what is kept begins and ends
         for tail in range(1, 9):
             fitted = bash_tool.keep_ends(bash_tool.Captured(data[:head], data[len(data) - tail :], len(data)), profile)
@@ -2362,7 +2371,7 @@ def test_req_bash_010_2_the_size_is_true(writes):
     assert result.total_bytes == sum(size for size, _ in writes) and result.exit_code == 0
 
 
-@clause("010.3", saboteur=("Exchange._let_go", "_engine.give_back", 'sys.modules.setdefault("leaked", []).append'))
+@clause("010.3", saboteur=("Exchange._move", "_engine.return_idle", 'sys.modules.setdefault("leaked", []).append'))
 def test_req_bash_010_3_nothing_stays():
     tool = BashTool(profile=tiny(default=0.1, grace=0.1, drain_idle_s=0.05))
 
@@ -2584,7 +2593,7 @@ def test_req_bash_012_4_names_of_its_own(face):
         own += [supervisor, parent_of(supervisor)]
         assert all(os.getpgid(pid) != os.getpgid(0) or pid == own[0] for pid in own)
         for pid in own:
-            shown = Path("/proc/%d/comm" % pid).read_bytes(), of_proc(pid, "cmdline").rstrip(b"\0")
+            shown = (Path("/proc/%d/comm" % pid).read_bytes(), of_proc(pid, "cmdline").rstrip(b"\0"))
             assert shown == (b"btool\n", b"btool"), (pid, shown)
 
 
@@ -2739,7 +2748,7 @@ def test_req_bash_014_13_background_output_comes_at_once(monkeypatch, own):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     if own is not None:
         monkeypatch.setenv("PYTHONUNBUFFERED", own)
-    shows, host = "echo .${PYTHONUNBUFFERED-none}", "." + ("none" if own is None else own) + "\n"
+    shows, host = ("echo .${PYTHONUNBUFFERED-none}", "." + ("none" if own is None else own) + "\n")
     background_s = host if own is not None else ".1\n"
     with BashTool() as tool, BashTool(base_env={"PATH": os.environ["PATH"]}) as given_one:
         for _ in range(2):
@@ -2840,7 +2849,7 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     assert BashTool().run("echo quiet").text == "mine\nquiet\n"
 
 
-@clause("014.8", saboteur=("withheld_notes", "if outcome.exit_code else", "if not outcome.exit_code else"))
+@clause("014.8", saboteur=("withheld_notes", "if failed else", "if not failed else"))
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
     for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
@@ -3101,7 +3110,7 @@ def test_req_bash_015_3_the_second_cancel_kills():
         assert result.status == "timed_out" and time.monotonic() - begun < 30
 
 
-@clause("015.4", saboteur=("Exchange.perform", 'if self._count_stops(): return Outcome("cancelled")', "pass"))
+@clause("015.4", saboteur=("Exchange._ask", 'if self._count_stops(): return Outcome(Report("cancelled"))', "pass"))
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     def with_a_token_that_is_cancelled():
         before, cancel = descriptors(), Cancel()
@@ -3270,7 +3279,7 @@ def test_req_bash_017_5_version():
     assert cli("--version").stdout.decode() == "bash_tool %s sha256:%s\n" % (bash_tool.__version__, digest)
 
 
-@clause("017.6", saboteur=("_profile", "timeouts_s=limits", "timeouts_s=row.timeouts_s"))
+@clause("017.6", saboteur=("_profile", "row = _changed(row, given)", "pass"))
 def test_req_bash_017_6_environment():
     for name in (*PROFILES, "JOBS"):
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
@@ -3603,8 +3612,8 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
     "019.2",
     saboteur=(
         "Exchange._request",
-        "_engine.exchanges.add(self)",
-        "[n._line and n._line.send_stops(9) for n in list(_engine.exchanges)]\n_engine.exchanges.add(self)",
+        "self._line = _engine.borrow",
+        "[n._line and n._line.send_stops(9) for n in list(_engine.exchanges)]\nself._line = _engine.borrow",
     ),
 )
 @fewest(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
@@ -3763,8 +3772,8 @@ def test_req_bash_021_1_exactly_one_verb(chosen):
         assert isinstance(parsed, bash_tool.Request if verbs == ["command"] else bash_tool.Inquiry)
         assert verbs == ["command"] or parsed.kill == (verbs == ["kill_pid"])
     else:
-        assert parsed.error == "invalid_arguments"
-        assert all('"%s"' % verb in parsed.reason for verb in ("command", "check_pid", "kill_pid"))
+        assert parsed.report.error == "invalid_arguments"
+        assert all('"%s"' % verb in parsed.report.reason for verb in ("command", "check_pid", "kill_pid"))
 
 
 def sanitised_naively(text):
@@ -3984,7 +3993,14 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause("021.8", saboteur=("Job._tell", "fit_streams(known, profile)", "known"))
+@clause(
+    "021.8",
+    saboteur=(
+        "Job._tell",
+        "fit_streams(Outcome(report, report.notes, path, self._streams), profile)",
+        "Outcome(report)",
+    ),
+)
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
         with BashTool(profile=keeping(0.5)) as tool:
@@ -4025,7 +4041,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
         stranger = subprocess.Popen(lasting("sleep 600").split())
         try:
             pid = tool.run(lasting("sleep 601")).pid
-            verbs = ("check_pid", stranger.pid), ("kill_pid", stranger.pid), ("kill_pid", -1), ("kill_pid", "-1")
+            verbs = (("check_pid", stranger.pid), ("kill_pid", stranger.pid), ("kill_pid", -1), ("kill_pid", "-1"))
             for verb, number in verbs:
                 result = tool.call({verb: number})
                 assert (result.status, result.error, result.is_error) == ("rejected", "no_such_job", True)
@@ -4046,7 +4062,7 @@ def test_req_bash_021_10_milliseconds(value):
     if is_number and 1 <= value <= 86_400_000 and value == int(value):
         assert parsed.timeout_s == value / 1000
     else:
-        assert parsed.error == "invalid_arguments" and '"timeout" must be' in parsed.reason
+        assert parsed.report.error == "invalid_arguments" and '"timeout" must be' in parsed.report.reason
 
 
 # ---- 022 Streams as data -------------------------------------------------------------------------------------------
@@ -4182,7 +4198,7 @@ def test_req_bash_023_3_first_lines():
     whatever_it_was_doing()
 
 
-@clause("023.4", saboteur=("plain_code", "or outcome.signal else", "else"))
+@clause("023.4", saboteur=("plain_code", "or report.signal else", "else"))
 @pytest.mark.parametrize("command", ["exit 0", "exit 3", "kill -9 $$", "kill -TERM $$", "exit 137"])
 def test_req_bash_023_4_details(command):
     code = int(command.split()[1]) if command.startswith("exit") else -1
@@ -4509,7 +4525,7 @@ def test_req_bash_025_8_a_withdrawn_call():
         client.ask("ping")
 
 
-@clause("025.9", saboteur=("Server.serve", "self._signals > obeyed:", "False:"))
+@clause("025.9", saboteur=("Server.serve", "is_told or monotonic() > ended_s + GOODBYE_S", "False"))
 @pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "HUP"])
 def test_req_bash_025_9_goodbye(goodbye):
     with Client(timeouts={"grace_s": 60}) as client:
@@ -4579,7 +4595,8 @@ def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
         ours, number = os.pipe()[1], getattr(signal, sys.argv[1])
         os.set_blocking(ours, False)
         signal.set_wakeup_fd(ours)
-        signal.signal(number, lambda *_: None)
+        for handled in (number, signal.SIGUSR1):
+            signal.signal(handled, lambda *_: None)
         before = signal.getsignal(number)
         answers = {"yes": True, "no": False}
         def confirm(command):
@@ -4595,6 +4612,7 @@ def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
             assert "carried" not in json.dumps(client.ask("tools/list")) and client.call("cd /; export A=1; : yes")
             assert client.call("echo $PWD $A yes")["structuredContent"]["text"] == "/ 1 yes\n"
             assert client.call("touch made; : no")["structuredContent"]["error"] == "not_confirmed"
+            client.process.send_signal(signal.SIGUSR1)  # the program's own business
             assert client.call("never yes")["structuredContent"]["error"] == "denied"
             for command in ("touch made; : neither", "touch made; : exit"):
                 problem = client.ask("tools/call", name="bash", arguments={"command": command})["error"]
@@ -4641,7 +4659,7 @@ def test_req_bash_025_25_what_ends_soon_is_answered(known, pause_s):
     assert eventually(are_answered)
 
 
-@clause("025.26", saboteur=("Server.serve", "if not (obeyed or underway.answer):", "if False:"))
+@clause("025.26", saboteur=("Server.serve", "if not underway.answer:", "if False:"))
 @pytest.mark.parametrize("goodbye", ["EOF", "EOF, TERM", "TERM, EOF"])
 def test_req_bash_025_26_the_late_are_not_answered(goodbye):
     # They have the whole grace, whatever the client sends in the next 2.5 s; the SDKs send TERM after 2 s. TERM ends
@@ -4685,7 +4703,7 @@ def test_req_bash_025_10_live_output(writes):
             assert "".join(note["message"] for note in told) == written
 
 
-@clause("025.11", saboteur=("CallUnderway.progress", ">= HEARTBEAT_S", ">= HEARTBEAT_S * 9"))
+@clause("025.11", saboteur=("CallUnderway.heartbeat_s", "+ HEARTBEAT_S", "+ HEARTBEAT_S * 9"))
 def test_req_bash_025_11_heartbeat():
     assert bash_tool.HEARTBEAT_S == 10
     with Client(module=variant_module(HEARTBEAT_S="0.6"), timeouts={"grace_s": 3}) as client:
@@ -4819,7 +4837,7 @@ def test_req_bash_025_15_a_client_that_stops_reading():
             client.begin("echo $$ > c%d; yes" % n, token=n)
         pids = [number_in(Path("c%d" % n)) for n in range(2)]
         assert eventually(lambda: not any(map(alive, pids)))
-        stdin, sent, line = client.process.stdin.fileno(), 0, json.dumps(request("ping", "x" * 4000)).encode() + b"\n"
+        stdin, sent, line = (client.process.stdin.fileno(), 0, json.dumps(request("ping", "x" * 4000)).encode() + b"\n")
         os.set_blocking(stdin, False)
         while sent < 32 * 2**20 and select.select([], [stdin], [], 2.0)[1]:
             sent += os.write(stdin, (line * 16)[sent % len(line) :])
@@ -5163,7 +5181,7 @@ def test_req_bash_026_8_told_of_each_call(known, error):
     assert len(told) == 5 and told[-1][1].ok and os.path.exists("ran")
 
 
-@clause("026.9", saboteur=("BashTool.run", "raise ValueError(request.reason)", "pass"))
+@clause("026.9", saboteur=("BashTool.run", "raise ValueError(request.report.reason)", "pass"))
 @few(
     any_of(*[dict(command=value) for value in (5, None, b"x", ["ls"], "a\0b")])
     | any_of(*[dict(command="touch ran", mode=value) for value in ("fast", " ", 5, b"slow", "Default")])
@@ -5205,9 +5223,9 @@ def test_req_bash_026_11_bytes_as_they_were_written(out, err, name):
         kept = (out + err, b"") if name == "modes" else (out, err)
         assert (result.stdout_bytes, result.stderr_bytes) == kept and "_bytes=b" not in repr(result)
         assert not {"stdout_bytes", "stderr_bytes"} & set(result.to_dict()) and json.dumps(result.to_dict())
-        long = tool.run("seq 200000; echo on >&2", timeout_s=20)
+        long = tool.run("seq 700000; echo on >&2", timeout_s=20)
         assert (long.stdout_bytes, long.stderr_bytes) == (None, b"" if name == "modes" else b"on\n")
-        stopped, refused = tool.run(lasting("echo on; sleep 600"), timeout_s=0.5), tool.call({"nonsense": 1})
+        stopped, refused = (tool.run(lasting("echo on; sleep 600"), timeout_s=0.5), tool.call({"nonsense": 1}))
         assert (stopped.stdout_bytes, refused.stdout_bytes, refused.stderr_bytes) == (b"on\n", None, None)
         if name == "modes":
             assert tool.run(lasting("echo on; sleep 600"), mode="background").stdout_bytes is None
@@ -5316,6 +5334,84 @@ def test_req_bash_026_16_types():
     (job,) = [node for node in ast.parse(SOURCE).body if getattr(node, "name", "") == "Job"]
     waits = [ast.unparse(node.returns) for node in job.body if getattr(node, "name", "") == "wait"]
     assert waits == ["bool", "str | None", "bool | str | None"]
+
+
+LINES = "a line\n", "\x1b[31mé\x1b[m\r\n", "10%\r20%\n", "\0\xff€"
+
+
+@clause("026.17", saboteur=("make_plan", "WHOLE_BYTES - tail_bytes", "0"))
+@few(any_of(*sorted(PROFILES)), any_of(*LINES), sizes_about(131072, 4 << 20), any_of(0, 70_000, 4 << 20, (4 << 20) + 1))
+@example("modes", LINES[1], 4 << 20, 0)
+@example("jobs", LINES[0], 4 << 20, 4 << 20)
+@example("streams", LINES[3], (4 << 20) + 1, 4 << 20)
+def test_req_bash_026_17_whole_streams_for_a_program(name, line, first, second):
+    row, written = PROFILES[name], []
+    for number, size in enumerate((first, second), 1):
+        data = line.encode("latin-1", "replace")
+        written.append((data * (size // len(data) + 1))[:size])
+        Path("stream-%d" % number).write_bytes(written[-1])
+    if name == "modes":
+        written = [b"".join(written), b""]
+    command = "cat stream-1; cat stream-2 >&2"
+    with BashTool(profile=row) as tool:
+        result, shown = tool.run(command), tool.call({"command": command})
+        known = [row.cleaning(bash_tool.decode(data)) for data in written]
+        if name == "jobs":
+            known = [text.removesuffix("\n") for text in known]
+        for whole, cut, data, text in zip("stdout stderr".split(), (shown.stdout, shown.stderr), written, known):
+            fits = len(data) <= 4 << 20
+            assert getattr(result, whole) == (text if fits else cut)
+            assert getattr(result, whole + "_bytes") == (data if fits else None)
+        for field in "truncated total_bytes details is_error exit_code notes".split():
+            assert getattr(result, field) == getattr(shown, field), field
+        paths = str(result.output_file), str(shown.output_file)
+        assert result.text.replace(paths[0], "") == shown.text.replace(paths[1], "")
+    lines = "".join("%d\n" % n for n in range(1, 50_001))
+    with BashTool(profile=in_profile("jobs")) as tool:
+        kept = tool.run(lasting("seq 50000; sleep 600"))
+        assert kept.status == "running" and lines.startswith(kept.stdout) and len(kept.stdout) >= kept.total_bytes - 1
+    output = cli("--json", "seq 50000").stdout
+    assert json.loads(output)["stdout"] == BashTool().call({"command": "seq 50000"}).stdout
+
+
+@clause("026.18", saboteur=("Result.check", "self.exit_code or", "self.exit_code if self.exit_code is not None else"))
+@few(any_of(*sorted(PROFILES)), known_commands() | endless())
+@example("guarded", Known("echo out; echo err >&2; exit 3", "out\n", "err\n", code=3))
+@example("streams", Known("exit 137", code=137))
+def test_req_bash_026_18_check(name, known):
+    def failure(result):
+        with pytest.raises(subprocess.CalledProcessError) as raised:
+            result.check()
+        failed = raised.value
+        assert failed.stderr == result.stderr and failed.output.endswith(result.stdout)
+        return (failed.returncode, failed.cmd, failed.output[: len(failed.output) - len(result.stdout)])
+
+    row = tiny(0.4 if known.code is None else 30, profile=PROFILES[name], on_timeout=bash_tool.OnTimeout.KILL)
+    with tempfile.TemporaryDirectory() as gone, BashTool(gone, profile=row, deny="not this") as tool:
+        result = tool.run(known.text)
+        if known.code == 0:
+            assert result.check() is result
+        elif known.code is None:
+            code, command, said = failure(result)
+            assert (code, command) == (124, known.text) and said.startswith("[command timed out after 0.4s]\n")
+        else:
+            is_signal = known.code - 128 in bash_tool.SIGNAL_NAMES
+            line = "[command failed: exit code %d (SIG" % known.code if is_signal else ""
+            code, command, said = failure(result)
+            assert (code, command) == (known.code, known.text) and said.startswith(line) and bool(said) is bool(line)
+        refused = "[system error: Command blocked by safety policy: contains 'not this']\n"
+        assert failure(tool.run("echo not this")) == (125, "echo not this", refused)
+        used = Cancel()
+        used.cancel()
+        assert failure(tool.run("echo it", cancel=used)) == (130, "echo it", "[command cancelled]\n")
+        os.rmdir(gone)
+        code, command, said = failure(tool.run("true"))
+        assert (code, command) == (125, "true") and said.startswith("[the working directory ")
+        os.mkdir(gone)
+    assert failure(tool.run("echo it")) == (125, "echo it", "[system error: this tool is closed]\n")
+    with BashTool(profile=in_profile("jobs")) as tool:
+        kept = tool.run(lasting("sleep 600"))
+        assert kept.check() is kept and kept.status == "running"
 
 
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
@@ -5488,7 +5584,7 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
     # A job ends while a call runs that is then withdrawn.
     with Client(timeouts={"default": 60, "grace_s": 0.5}) as client:
         started = client.said("until [ -e go ]; do sleep 0.1; done", mode="background")
-        pid, file = int(re.search(r"<pid>(\d+)</pid>", started)[1]), re.search(r"<output_file>(.*)</", started)[1]
+        pid, file = (int(re.search(r"<pid>(\d+)</pid>", started)[1]), re.search(r"<output_file>(.*)</", started)[1])
         number = client.begin("echo $$ > withdrawn; touch go; sleep 50")
         assert eventually(lambda: "[background process completed]" in Path(file).read_text())
         client.cancel(number)
@@ -5536,7 +5632,7 @@ AFTER.append("eval 'exit 7'")
 @st.composite
 def acts(draw):
     """A command that changes the directory or an exported variable of its shell."""
-    name, value = draw(any_of("T_A_", "T_b1", "_T", "PATH", "LC_ALL") | names), in_bytes(draw(values))
+    name, value = (draw(any_of("T_A_", "T_b1", "_T", "PATH", "LC_ALL") | names), in_bytes(draw(values)))
     folder = draw(any_of("a b", "link", "new\nline", "..", ".", "link/..", "gone", "é"))
     cd = ["cd -- {folder}", "cd -- {folder}", "cd -P -- {folder}", "pushd -- {folder}", "cd -", "cd"]
     export = ["export {name}={value}", "export {name}={value}", "{name}={value}", "export -n {name}", "unset {name}"]
@@ -5749,7 +5845,12 @@ def test_req_bash_028_11_the_directory_is_gone():
     os.mkdir("b")
     with BashTool("b", carry=True) as tool:  # one that comes back
         os.rmdir("b")
-        for command in "true", "cd ..", "cd ..; cd scratch", "true":  # `cd ..` leads to the folder around the empty one
+        for command in (
+            "true",
+            "cd ..",
+            "cd ..; cd scratch",
+            "true",
+        ):  # `cd ..` leads to the folder around the empty one
             assert "%s is gone" % os.path.abspath("b") in tool.run(command).text, command
         os.mkdir("b")
         assert tool.run("pwd").text == os.path.abspath("b") + "\n"
@@ -5846,7 +5947,7 @@ def test_req_bash_028_15_says_what_was_not_kept(ends):
 
 
 # ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
-@clause("029.1", saboteur=("Exchange.perform", "self._plan.ephemeral", "False"))
+@clause("029.1", saboteur=("Exchange.tokens", "self._plan.ephemeral", "False"))
 def test_req_bash_029_1_closing_leaves_nothing():
     def opened():
         return BashTool(profile=tiny(default=AMPLE_S), ephemeral=True, max_jobs=99)
@@ -5861,7 +5962,7 @@ def test_req_bash_029_1_closing_leaves_nothing():
         assert not any(map(alive, pids))
 
     what_a_command_leaves()
-    tool, deaf = opened(), lasting("trap '' TERM; sleep 601 & echo up; while :; do sleep 0.1; done")
+    tool, deaf = (opened(), lasting("trap '' TERM; sleep 601 & echo up; while :; do sleep 0.1; done"))
     with ThreadPoolExecutor(4) as pool:
         started = pool.map(lambda command: tool.run(command, mode="background").pid, [deaf, lasting("sleep 600")] * 4)
     jobs = list(map(tool.job, started))
@@ -5899,7 +6000,7 @@ def test_req_bash_029_2_a_killed_host_leaves_nothing(known):
     assert len(pids) > len(known.leaves) and eventually(lambda: not any(map(alive, pids)), 1 + slack_s())
 
 
-@clause("029.3", saboteur=("Session._run", "exchange.release()", "pass"))
+@clause("029.3", saboteur=("Session._run", "exchange.notice_end()", "pass"))
 def test_req_bash_029_3_a_long_conversation():
     with BashTool(ephemeral=True) as tool:
         stays = [tool.run(lasting("sleep 600 >/dev/null &")).leftovers[0]]

@@ -88,7 +88,7 @@ def test_an_exception_at_any_moment(kind, nothing_is_left):
     assert eventually(lambda: not any(each.startswith(b"sleep") for each in words()))
 
 
-@fault("an_exception_behind", saboteur=("Session._run", "exchange.abandon() self.jobs.drop(job)", "pass"))
+@fault("an_exception_behind", saboteur=("Session._run", "exchange.abandon() self.jobs.forget(job)", "pass"))
 @pytest.mark.parametrize("profile", ["modes", "jobs"])
 def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
     """A job of which the caller does not learn, because an exception strikes behind its answer, is ended, its files
@@ -108,7 +108,7 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
     assert time.monotonic() - begun < bash_tool.UNKILLABLE_S and not list(Path("s").iterdir())
 
 
-@fault("a_kept_job_without_a_thread", saboteur=("Exchange.wait_until_over", "self.state == \"stays\"", "False"))
+@fault("a_kept_job_without_a_thread", saboteur=("Exchange.wait_until_over", "self.state == \"held\"", "False"))
 def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_left):
     """Where no thread can be started a kept job goes on; close() ends it and waits for no thread."""
 
@@ -128,7 +128,7 @@ def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_
 
 A_MONITOR_COMES = (
     "Exchange.wait_until_over",
-    "self._caller == threading.get_ident() or self not in self._closing._exchanges",
+    "is_detached or self.state == \"over\" or self._caller == threading.get_ident()",
     "True",
 )
 
@@ -708,7 +708,7 @@ def test_a_file_of_another_kind_is_not_read(suffix, kind):
     )
 
 
-@fault("a_job_of_another_tool", saboteur=("JobTable.live", "job._monitor_pid and", ""))
+@fault("a_job_of_another_tool", saboteur=("JobTable.live", "self._started", "self._by_number"))
 def test_a_job_of_another_tool_takes_no_place():
     """A tool counts the jobs that it has started, not those that it was asked about."""
     with BashTool(state_dir="s") as tool, BashTool(state_dir="s", max_jobs=1) as other:

@@ -260,7 +260,7 @@ ON_A_FULL_DISK = "_write_all(self._fd, chunk[:1000])\nraise OSError(28, 'No spac
 
 
 @fault("the_part_of_an_output_on_a_full_disk-1", saboteur=("JobTable.add", ", job._size()", ""))
-@fault("the_part_of_an_output_on_a_full_disk-2", saboteur=("Job._tell", "or known.problem", ""))
+@fault("the_part_of_an_output_on_a_full_disk-2", saboteur=("Job._tell", "or report.problem", ""))
 def test_the_part_of_an_output_that_was_shown_is_not_new_again_on_a_full_disk():
     module = variant_module(("Output._write", "_write_all(self._fd, chunk[: self.room])", ON_A_FULL_DISK))
     profile = dataclasses.replace(module.JOBS, timeouts_s={"default": 1.0}, grace_s=0.5)

@@ -89,7 +89,7 @@ def test_methods_and_attributes(tmp_path):
 
 
 def test_results():
-    fields = [one.name for one in dataclasses.fields(bash_tool.Result)]
+    fields = [one.name for one in dataclasses.fields(bash_tool.Result) if one.name[0] != "_"]
     properties = {name for name, value in vars(bash_tool.Result).items() if isinstance(value, property)}
     rows = table("field of `Result`")
     assert set(rows) == set(fields) | properties
@@ -189,7 +189,8 @@ def test_command_line():
     parser = bash_tool._parser()
     known, given = {}, vars(parser.parse_args(["x"]))
     for action in parser._actions:
-        value = action.metavar and " " + ("[%s]" % action.metavar if action.nargs == "?" else action.metavar) or ""
+        value = action.metavar or action.dest.upper()
+        value = {0: "", "?": " [%s]" % value}.get(action.nargs, " " + value)
         if action.option_strings and action.dest != "help":
             known[action.option_strings[-1] + value] = given[action.dest] or ""
     rows = table("option of the command line")

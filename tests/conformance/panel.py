@@ -80,7 +80,7 @@ UNSEEN = "002.3 003.12 003.13 003.17 003.23 008.5 014.3 019.2 021.3 027.6".split
 COUNTS_UNITS = ("shorten", "if len(text) <= ECHO_CHARS", "if len(text.encode('utf-16-le')) <= 2 * ECHO_CHARS")
 TELLS_THE_LAST = ("Life._stop", "self.status or status", "status")  # of a timeout and a cancel
 IF_WITHDRAWN = "if cancel._withdrawn:"
-LOSES_A_DESCRIPTOR = "if outcome.status == %s: os.dup(1)\n" + IF_WITHDRAWN
+LOSES_A_DESCRIPTOR = "if outcome.report.status == %s: os.dup(1)\n" + IF_WITHDRAWN
 WITHOUT_A_HALF = 'decode(re.sub(rb"[\\xe0-\\xef][\\x80-\\xbf]?\\Z", b"", stream.head))'
 CLOSES_ITS_PIPES = "[output._close_pipe(n) for n in [*output.pipes] if self.life.phase == 'end']"
 TWENTY_FOR_EACH_REASON = "[n for why in {*untold.values()} for n in [n for n in told if untold[n] == why][:NAMES_TOLD]]"
@@ -123,7 +123,7 @@ SERVERS = [
         ],
     ),
     ("002.4", "Command.look", "exited_s = monotonic()", "exited_s = monotonic()\n" + CLOSES_ITS_PIPES),
-    ("002.8", "Session._finish", "and not outcome.total_bytes", ""),
+    ("002.8", "Session._finish", "and not report.total_bytes", ""),
     ("002.8", "Session._finish", "(\"timed_out\", \"running\")", "(\"timed_out\", \"cancelled\")"),
     ("002.9", "takes_interrupt", "process.reads and fits(READS_LINES, process)", "process.reads"),
     ("002.10", "ACTS_AT_END", "|[^-\\0]*o)", "|[^-\\0]*oo)"),
@@ -136,7 +136,7 @@ SERVERS = [
     ("003.17", {"command": [["^", "(sleep 1.5; kill -9 $$) >/dev/null 2>&1 & "]]}),
     # Output goes into a plain file, which opening empties.
     ("003.19", {"command": [["^", 'f=$(mktemp); exec 3>&1 >$f 2>&1; trap "cat $f >&3; rm $f" EXIT; ']]}),
-    ("003.23", "Command.note_end", ".note = note", ".add(note.encode())"),
+    ("003.23", "Command.note_end", "self.ending = note", "self.output.buffers[0].add(note.encode())"),
     ("003.24", "describe_end", "before_number or", ""),
     ("004.2", {"options": ["--keep-env", "REFRESH_*"]}),
     ("004.2", "SECRET_RULES", "|PRIVATE|PRIV|", "|PRIVATE|"),
@@ -195,7 +195,7 @@ SERVERS = [
     ("009.6", "Output.save", "_lock(self._fd)", "pass"),
     ("009.7", {"at_end": "rm -f $TMPDIR/bash-tool-of-*/output-*.log"}),
     ("009.7", {"at_end": "touch $TMPDIR/bash-tool-of-$(id -u)/output-0123456789ab.log"}),
-    ("010.3", "Session._finish", IF_WITHDRAWN, LOSES_A_DESCRIPTOR % "'cancelled' and outcome.duration_s"),
+    ("010.3", "Session._finish", IF_WITHDRAWN, LOSES_A_DESCRIPTOR % "'cancelled' and outcome.report.duration_s"),
     ("010.3", "Session._finish", IF_WITHDRAWN, LOSES_A_DESCRIPTOR % "'timed_out'"),
     ("011.1", "Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.exited_s"),
     ("011.1", "Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.heard_s or seen.exited_s"),
@@ -215,7 +215,10 @@ SERVERS = [
     ("012.4", "Engine.borrow", "or _has_ended(self._control)", "or _has_ended(self._control) and os.close(-1)"),
     (
         "012.4",
-        [("Engine.borrow", "or _has_ended(self._control)", ""), ("Engine.give_up", "self._control is not None", "0")],
+        [
+            ("Engine.borrow", "or _has_ended(self._control)", ""),
+            ("Engine.forget_fork_server", "self._control is not None", "0"),
+        ],
     ),
     ("013.1", "Shell.start", "(FileNotFoundError, NotADirectoryError)", "FileNotFoundError"),
     ("013.1", "Shell.start", "make_printable", "os.fsdecode"),
@@ -225,7 +228,7 @@ SERVERS = [
     *(("014.2", {"command": [["^", "unset %s; " % n]]}) for n in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT")),
     ("014.3", "scrub_env", 'not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))', "True"),
     ("014.6", {"said": [["HTTPS_PROXY, ", ""]]}),
-    ("014.6", "Session._finish", 'outcome.status != "rejected"', "True"),
+    ("014.6", "Session._finish", 'report.status != "rejected"', "True"),
     *(("014.6", "withheld_notes", "reasons.items()", "sorted(reasons.items())[::%d]" % step) for step in (1, -1)),
     ("014.6", "withheld_notes", "told[:NAMES_TOLD]", TWENTY_FOR_EACH_REASON),
     ("014.8", "withheld_notes", "name in words", "name in outcome.command + output"),
@@ -235,7 +238,7 @@ SERVERS = [
     ("014.9", "_FORCED_COLOUR", "|CLICOLOR_FORCE|", "|CLICOLOR|"),
     ("014.10", "_UNAUTHENTICATED", "|\\bnot\\ logged\\ in", "|\\bdenied"),
     ("014.10", "withheld_notes", "re.search(_UNAUTHENTICATED, ", "re.search(_UNAUTHENTICATED, outcome.command + "),
-    ("014.10", "withheld_notes", "if outcome.exit_code else", "if True else"),
+    ("014.10", "withheld_notes", "if failed else", "if True else"),
     ("014.11", "_OWN_ASKPASS", "(?:.*/)?", ""),
     ("014.11", "_OWN_ASKPASS", "ksshaskpass", ".*askpass.*"),
     ("014.13", "make_plan", "{**default, **env, **own}", "{**env, **default, **own}"),
@@ -243,7 +246,7 @@ SERVERS = [
     ("015.1", "Life._drain", "if self.stops:", "if self.stops and now >= self.due_s:"),
     ("015.3", *TELLS_THE_LAST),
     ("015.3", "Life._end", "self.stops > 1", "now >= self.started_s + self._plan.limit_s"),
-    ("016.1", "Exchange.receive", "live.take(0, (), final=True)", "pass"),
+    ("016.1", "Exchange._receive", "live.take(0, (), final=True)", "pass"),
     ("017.7", {"without": ["--deny"]}),
     ("017.8", "scrub_env", "& withheld", "& withheld and not group & kept"),
     ("017.8", {"without": ["--keep-env"]}),
@@ -270,7 +273,7 @@ SERVERS = [
     ("025.6", "Command.describe", "(life.seen.exited_s or monotonic())", "life.started_s"),
     ("025.6", "Command.describe", "(life.seen.exited_s or monotonic())", "monotonic()"),
     ("025.7", "Server._work", "call = underway.call", "call = underway.call\n" + WAITS_FOR_A_PLACE),
-    ("025.8", "CallUnderway.progress", "None or self.cancel._withdrawn", "None"),
+    ("025.8", "CallUnderway.heartbeat_s", "or self.cancel._withdrawn", ""),
     ("025.8", "Server._take", "self._calls.get(asked.id)", FOUND_BY_ITS_TEXT),
     ("025.9", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}),
     ("025.9", {"at_end": KILLS_WHAT_DWELLS_HERE}),
@@ -283,7 +286,7 @@ SERVERS = [
         "if progress := underway.progress():",
         "if (progress := underway.progress()) and not answer:",
     ),
-    ("025.11", "CallUnderway.progress", "or self.call.token is None or", "or"),
+    ("025.11", "CallUnderway.heartbeat_s", "self.call.token is None or", ""),
     *wrong("025.11", "HEARTBEAT_S", 9, 12),
     ("025.12", "handle", "id_, INVALID_REQUEST", 'message.get("id"), INVALID_REQUEST'),
     ("025.12", "handle", 'if "method" not in', 'if not {"id", "jsonrpc"} & {*message} or "method" not in'),
@@ -307,8 +310,8 @@ SERVERS = [
     ("025.20", "CallUnderway.add", ".encode()", ""),
     ("025.22", *TELLS_THE_LAST),
     ("025.22", "_handled", "signal.getsignal(number) is not signal.SIG_IGN", "True"),
-    ("025.22", "Server._turn", "self._calls.values", ""),
-    ("025.22", "Server._turn", "self._calls.values()", "[*self._calls.values()][:4]"),
+    ("025.22", "Server._turn", "in self._calls.values():", "in ():"),
+    ("025.22", "Server._turn", "in self._calls.values():", "in [*self._calls.values()][:4]:"),
     ("025.22", "Server._turn", ".cancel.cancel", ".cancel._withdrawn = True\nunderway.cancel.cancel"),
     ("025.24", {"heard": [["^\ufeff(?=.)", "x"]]}),
     *wrong("025.25", "LAST_CALLS_S", 0, 5),

@@ -75,8 +75,9 @@ def answers(tool, case):
     row, outcome = row_of(tool, case), dict(case["outcome"])
     streams = [data_of(outcome.pop(name)) for name in ("stdout", "stderr") if name in outcome]
     raw = [captured(tool, data, row) for data in streams]
-    outcome["total_bytes"] = sum(map(len, streams))
-    outcome = tool.fit_streams(tool.Outcome(raw=raw, **outcome), row)
+    own = {name: outcome.pop(name) for name in tool.Outcome._fields if name in outcome}  # of the host
+    report = tool.Report(total_bytes=sum(map(len, streams)), **outcome)
+    outcome = tool.fit_streams(tool.Outcome(report, raw=raw, **own), row)
     result = tool.present(outcome, row)
     return {"text": packed(result.text), "is_error": result.is_error, "truncated": result.truncated}
 
@@ -84,8 +85,8 @@ def answers(tool, case):
 def arguments(tool, case):
     asked = tool.parse_arguments(case["json"] if "json" in case else case["arguments"], row_of(tool, case))
     if isinstance(asked, tool.Outcome):
-        free = asked.reason.find("not a JSON object (")  # the reason is free
-        return {"refused": asked.reason} if free < 0 else {"refused, begins": asked.reason[: free + 19]}
+        free = asked.report.reason.find("not a JSON object (")  # the reason is free
+        return {"refused": asked.report.reason} if free < 0 else {"refused, begins": asked.report.reason[: free + 19]}
     if isinstance(asked, tool.Inquiry):
         return {"kill" if asked.kill else "check": asked.pid}
     timeout_s = {} if asked.timeout_s is None else {"timeout_s": asked.timeout_s}
@@ -102,8 +103,8 @@ def secrets(tool, case):
 
 
 def notes(tool, case):
-    outcome = {name: case[name] for name in ("command", "exit_code")}
-    shown = tool.Outcome("exited", stdout=tool.Fitted(case.get("shown", ""), 0, False), **outcome)
+    report = tool.Report("exited", case["exit_code"])
+    shown = tool.Outcome(report, stdout=tool.Fitted(case.get("shown", ""), 0, False), command=case["command"])
     by_host = case.get("by the host", ())
     untold = {name: "" if name in by_host else ", because it looks secret" for name in sorted(case["withheld"])}
     told = tool.withheld_notes(untold, (), shown)
