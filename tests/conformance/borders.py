@@ -120,7 +120,27 @@ def pipes_of_many_commands(q, count, is_within):
     q.equal(size, 1048576 if is_within else 262144, "the pipe of the command with %d others alive:" % (count - 1))
 
 
+@asks("002.9")
+@on_both_sides(("002.9", "bytes after the first signals"))
+def a_flood_after_an_interrupt(q):
+    wire = q.server(timeouts={"default": 4, "grace_s": 9})
+    prints = "import time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: print('x' * %d, flush=True), time.sleep(600)"
+    few, many = (wire.begin("python3 -c \"%s\"" % (prints % size)) for size in (900000, 1200000))
+    took_s = wire.finish(many).took_s
+    q.took(took_s, 4, 4 + 2, "the answer to a command that prints 1.2 MB after INT")
+    q.took(wire.finish(few).took_s, 4 + 3, 4 + 3 + 1.8, "the answer to one that prints 0.9 MB, with a grace of 9 s")
+
+
+@asks("002.10")
+@on_both_sides(("002.10", "s with filters alone"))
+def filters_alone_are_not_waited_for(q):
+    wire = q.server(timeouts={"default": 1})
+    reply = wire.call("mkfifo p; exec 3<>p; cat <&3")  # whose input does not end
+    q.took(reply.took_s, 1 + 0.2, 1 + 0.2 + 1.5, "the answer to a filter whose input does not end")
+
+
 @asks("004.5")
+@on_both_sides(("004.5", "s of it until TERM to more"))
 def a_third_of_the_grace(q):
     """2.1, step 7: what goes on after INT gets TERM then, and not before."""
     wire = q.server(timeouts={"default": 4, "grace_s": 6})
