@@ -36,7 +36,7 @@ from tests.support import SABOTEURS, SOURCE, TOOL, one_or_more, spans
 from tests.conformance.recorded_calls import differences, recorded
 
 Mutant = collections.namedtuple("Mutant", "kind place line old new begin end")
-QUESTIONS_AT_ONCE = 6  # of one mutant
+QUESTIONS_AT_ONCE = 10  # of one mutant
 ORDERED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
 
 
@@ -184,14 +184,15 @@ def changed(source, mutant):
 
 
 def places_of(source, mutant):
-    """The definitions that a mutant touches: its own, and those that name it."""
+    """The definitions that a mutant touches: its own, and those that name it, up to two steps away."""
     names = {mutant.place, mutant.place.split(".")[0]}
-    last = mutant.place.rpartition(".")[2]
-    if last.strip("_").isupper():
-        pattern = re.compile(r"\b%s\b" % re.escape(last))
-        for name, ((begin, end), *_) in spans(source).items():
-            if pattern.search(source[begin:end]):
-                names |= {name}
+    for _ in range(2):
+        lasts = {re.escape(name.rpartition(".")[2]) for name in names if name}
+        pattern = re.compile(r"(?<![\w\"'])(?:%s)\b" % "|".join(lasts or {"(?!)"}))
+        near = {name for name, ((begin, end), *_) in spans(source).items() if pattern.search(source[begin:end])}
+        if len(near) > 25:  # a name that stands everywhere
+            break
+        names |= near
     return names
 
 
@@ -271,14 +272,20 @@ class Panel:
             asked = [(number, function) for number in numbers for function in one.questions(number)]
             asked.sort(key=lambda each: each[0] in judge.SLOW_QUESTIONS)
             asked += situations.drawn(numbers, 1, 20 if len(numbers) < 40 else 120)
-            for n in range(0, len(asked), QUESTIONS_AT_ONCE):
-                some = asked[n : n + QUESTIONS_AT_ONCE]
-                for row, found in zip(some, several_at_once(QUESTIONS_AT_ONCE, one.answer, some)):
-                    if found["outcome"] in ("failed", "late"):
-                        again = one.answer(*row)
-                        if again["outcome"] in ("failed", "late"):
-                            return "%s: %s" % (row[0], again["question"])
-        return None
+            found = []
+
+            def ask(*row):
+                """Asks again where it fails, and nothing more once the mutant is seen."""
+                for tries in range(3):
+                    outcome = "" if found else one.answer(*row)["outcome"]
+                    if outcome not in ("failed", "late"):
+                        return
+                    if tries and outcome == "failed":
+                        break
+                found.append("%s: %s" % (row[0], row[1].__name__.replace("_", " ")))
+
+            several_at_once(QUESTIONS_AT_ONCE, ask, asked)
+        return found[0] if found else None
 
     def judged(self, mutant):
         """A row of the report."""
@@ -338,6 +345,7 @@ def main(arguments):
         panel = Panel(folder, begun + 60 * given.minutes, given.report)
         panel.record_the_oracle()
         rows = several_at_once(given.at_once, panel.told, [(mutant,) for mutant in chosen])
+        print("the judge sees the oracle itself by: %s" % panel.seen(TOOL, ()))
     rows = [row for row in rows if row]
     counts = collections.Counter(row["outcome"] for row in rows)
     for row in rows:
