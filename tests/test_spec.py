@@ -257,10 +257,10 @@ def test_spec_contents():
 
 def test_spec_stays_short():
     """The page, and its text for the levels that most ports build, without the contents."""
-    assert SPEC.count("\n") - contents().count("\n") <= 4400
+    assert SPEC.count("\n") - contents().count("\n") <= 4500
     text = spec_for("core", "server")[0]
     listed = "\n".join(line for line in text.splitlines() if re.match(r"\| \d{3}\.\d+ \| .* \| (yes|no) \|$", line))
-    assert len(text.encode()) - len(listed.encode()) <= 104000
+    assert len(text.encode()) - len(listed.encode()) <= 106000
 
 
 def test_spec_levels():

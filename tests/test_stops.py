@@ -432,7 +432,7 @@ def test_what_is_busy_with_its_ending_may_end():
     assert result.stdout == "summary\n"
 
 
-@fault("an_ending_that_was_cut_short-1", saboteur=("Session._finish", "and not outcome.cut_short", ""))
+@fault("an_ending_that_was_cut_short-1", saboteur=("Session._finish", "and not report.cut_short", ""))
 @fault("an_ending_that_was_cut_short-2", saboteur=("Steps.choose", '|= before == "interrupted"', "|= True"))
 def test_an_ending_that_was_cut_short_is_not_told_as_silence():
     Path("slow.py").write_text(BUSY % "time.sleep(1)")

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from tests.conformance.core import GOES_ON, LOOKS_SECRET
-from tests.conformance.judge import Unasked, asks, printf, words_of
+from tests.conformance.judge import Unasked, asks, on_both_sides, printf, words_of
 from tests.processes import alive, eventually
 
 
@@ -45,6 +45,7 @@ def note_in(q, path, how):
 
 
 @asks("003.1")
+@on_both_sides(("003.1", "s of the first look"), ("003.1", "s until its answer"))
 def a_job_is_answered_at_once(q):
     q.run("echo warm")
     reply = q.run("echo $$ > job; echo up; sleep 600", mode="background")
@@ -55,8 +56,11 @@ def a_job_is_answered_at_once(q):
     q.holds(Path(found[2]), "up\n")
     q.run("kill -9 -%s; echo" % found[1])
     q.dead("job")
-    text = q.run("echo $$ > quick; echo x", mode="background").text
-    q.has("\n" + text, "\n<pid>%d</pid>\n<output_file>/" % q.number("quick"))
+    text = q.run("echo $$ > quick; sleep 0.1; exit 3", mode="background").text
+    told = r"(?:\[background [^\n]*\n)?"  # of the job before
+    job = r"<pid>%d</pid>\n<output_file>/.*" % q.number("quick")
+    q.match(r"\[command failed: exit code 3\]\n" + told + job, text)
+    q.match(told + STARTED, q.run("sleep 0.7; exit 3", mode="background").text)
 
 
 @asks("003.2")
@@ -71,6 +75,7 @@ def jobs_outlive_the_server(q):
 
 
 @asks("003.3")
+@on_both_sides(("003.3", "s of its drain"))
 def an_early_failure_is_one(q):
     reply = q.run("echo why; exit 3", mode="background")
     q.equal(reply.is_error, True, "isError")
@@ -80,6 +85,8 @@ def an_early_failure_is_one(q):
     reply = q.run("sleep 600 & exit 3", mode="background")
     q.begins(reply.text, "[command failed: exit code 3]\n")
     q.took(reply.took_s, 0.1, 0.4, "the answer where something holds the output")  # 2.1, step 9
+    reply = q.run("(while sleep 0.05; do echo x; done) & exit 3", mode="background")
+    q.took(reply.took_s, 0.2, 0.6, "the answer where something prints on")
 
 
 @asks("003.4")
@@ -255,6 +262,7 @@ def leftovers_are_read_without_the_server(q):
 
 
 @asks("003.16")
+@on_both_sides(("003.16", "jobs alive"))
 def jobs_are_counted(q):
     numbers = [job_of(q, "sleep 606.%d" % n)[0] for n in range(32)]
     reply = q.run("touch made; sleep 600", mode="background")

@@ -15,11 +15,13 @@ import functools
 import json
 import math
 import os
+import random
 import re
 import select
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,7 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.processes import alive, carriers, dwellers, eventually
-from tests.spec import CLAUSES, Conversation, EXAMPLES, fenced, holds_clause, on_the_wire, without_jobs
+from tests.spec import CLAUSES, Conversation, EXAMPLES, fenced, holds_clause, on_the_wire, rows_of, without_jobs
 
 
 UNASKED = {  # clauses of the levels core, server and jobs that no client can ask, and why
@@ -49,6 +51,29 @@ UNASKED_ENTRIES = {  # of section 4 and of core and server, and why
     "4.9 a new file is opened exclusively": "nobody can know its name before",
     "6": "would take a platform that lacks a feature",
     "4.14 INT where the standard input is a terminal": "the judge speaks through pipes",
+}
+BORDERS = {  # of SPEC.md, 4.10: the clause and what is bounded there, its unit first, with the number
+    (clause, what): float(number.replace(",", ""))
+    for clause, borders, _ in rows_of("4.10 Borders")[1:]
+    for number, what in re.findall(r"([\d,.]+) ([^;]+)", borders)
+}
+AT_BORDERS = collections.defaultdict(list)  # of each of them the questions on both of its sides
+UNASKED_BORDERS = {  # and why no question stands there
+    ("001.8", "commands with pipes of 256 KiB"): "the 65th call is refused (025.18)",
+    (
+        "002.2",
+        "s of `slow`",
+    ): "would take 15 minutes; what is asked runs longer than `default`, and the definition says it",
+    ("003.3", "s of silence in its drain"): "too short to be told from a busy machine; both together are asked",
+    ("003.7", "s of `background`"): "would take a day",
+    ("004.5", "s for a start that hangs"): "would take a file system that hangs",
+    ("004.5", "s after KILL"): "would take a process that KILL does not end",
+    ("010.1", "bytes of memory"): "bounds what a server needs: no output brings a right one near it",
+    ("016.2", "bytes that wait"): "when the server hands live output on is free",
+    ("021.3", "bytes kept"): "what is shown of them is at most half as much",
+    ("024.2", "bytes of text"): "bounds what is made: no output of MODES comes near it",
+    ("024.2", "bytes of notes"): "bounds what is made: no answer has notes that long",
+    ("025.10", "messages a second"): "is about that number",
 }
 NEEDS_JOBS_PROFILE = {  # clauses that a client can ask in the profile JOBS alone, by what that profile has
     "003.11": "check_pid lists jobs to",
@@ -69,6 +94,7 @@ IMPATIENT_S = 5.0
 ALONE_WAIT_S, AGAIN_S = 20.0, 60.0
 LONGEST_QUESTION_S = 120.0
 LONGEST_LINE, MOST_LINES = 16 << 20, 100000  # what a server sends in one line, and to one question
+MOST_SITUATIONS = 40  # questions that a run asks again in a situation
 ASKED_AGAIN = 24  # questions at most that fail by the accident of another load
 
 
@@ -79,6 +105,36 @@ def asks(*clauses):
     def decorate(function):
         for number in clauses:
             QUESTIONS.setdefault(number, []).append(function)
+        return function
+
+    return decorate
+
+
+def at_border(clause, what, beyond=True):
+    """Decorator: the function asks for a clause with a count, and is told whether the border holds it. It is called at
+    the border of this name (4.10), one below it, and one beyond."""
+    number = int(BORDERS[clause, what])
+
+    def decorate(function):
+        @functools.wraps(function)
+        def question(q):
+            for count in (number - 1, number, number + 1)[: 3 if beyond else 2]:
+                q.note("border", "asked", "%d: %s" % (count, what))
+                function(q, count, count <= number)
+
+        AT_BORDERS[clause, what].append(question)
+        return asks(clause)(question)
+
+    return decorate
+
+
+def on_both_sides(*borders):
+    """Decorator: the question asks well within and well outside of these times, or at these counts, by itself."""
+
+    def decorate(function):
+        for border in borders:
+            assert border in BORDERS, border
+            AT_BORDERS[border].append(function)
         return function
 
     return decorate
@@ -221,16 +277,31 @@ def requested(number, method, **params):
 Reply = collections.namedtuple("Reply", "text is_error result took_s")  # the answer to a call
 
 
+def started_on_pipes(command, **how):
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **how)
+
+
+def started_on_sockets(command, **how):
+    """A process whose standard input and output are sockets."""
+    (our_end, stdin), (stdout, our_start) = socket.socketpair(), socket.socketpair()
+    with stdin, stdout, our_end, our_start:
+        process = subprocess.Popen(command, stdin=stdin.fileno(), stdout=stdout.fileno(), **how)
+        process.stdin = open(os.dup(our_end.fileno()), "wb", buffering=0)
+        process.stdout = open(os.dup(our_start.fileno()), "rb", buffering=0)
+    return process
+
+
 class Wire:
     """A server under question, and the client's end of its wire. Each line goes into the question's transcript."""
 
     def __init__(self, question, *options, env=(), cwd=None, timeouts=None, profile=None, structured=False, before=""):
         """`before`: Python that runs right before the program of the server, in its process."""
         self.question, self.adapter, self.number = question, question.judge.adapter, 0
-        self.sent_s = {}  # of each request when it was sent
+        self.sent_s, self.came_s = {}, {}  # of each request when it was sent, and when its answer came
         self.buffer, self.lines = bytearray(), 0
         self.progress = []  # the notifications of progress that came
         self.waiting = {}  # responses that came before they were asked for
+        self.profile, self.own, self.begun, self.commands = profile or "modes", {}, False, {}
         given = {"BASH_TOOL_TIMEOUTS": timeouts and json.dumps(timeouts), "BASH_TOOL_STRUCTURED": structured and "1"}
         given["BASH_TOOL_PROFILE"] = profile if profile != "modes" else None  # a server of one profile need not know it
         environ = {**question.env, **dict(env), **{name: value for name, value in given.items() if value}}
@@ -240,10 +311,10 @@ class Wire:
             start = "import ctypes, os, resource, signal, sys\nfor n in (13, 25): signal.signal(n, signal.SIG_DFL)\n"
             command = [*(sys.executable, "-c", start + before + "\nos.execvp(sys.argv[1], sys.argv[1:])"), *command]
         self.errors = question.place / ("stderr-%d" % len(question.wires))
+        where = dict(env=environ, cwd=cwd or question.folder, start_new_session=True, bufsize=0)
         with open(self.errors, "wb") as errors:
-            pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0)
-            where = dict(env=environ, cwd=cwd or question.folder, start_new_session=True)
-            self.process = subprocess.Popen(command, **pipes, **where)
+            start = started_on_sockets if question.situation.sockets else started_on_pipes
+            self.process = start(command, stderr=errors, **where)
         self.pid, self.name = self.process.pid, "server %d" % (len(question.wires) + 1)
         question.wires.append(self)
         shown = {**dict(env), **({"timeouts": timeouts} if timeouts else {})}
@@ -261,6 +332,7 @@ class Wire:
     def send(self, *messages):
         """Lines: bytes as they are, all else as JSON."""
         lines = [each if isinstance(each, bytes) else json.dumps(self.adapted(each)).encode() for each in messages]
+        lines = [self.question.situation.line(line) for line in lines]
         for line in lines:
             self.question.note(self.name, "sent", line.decode("utf-8", "backslashreplace"))
         view = memoryview(b"".join(line + b"\n" for line in lines))
@@ -282,9 +354,38 @@ class Wire:
             return "the server has ended with exit code %d%s" % (code, said and ": " + shortened(said))
         return "the server has closed its output and lives"
 
+    def send_own(self, number, arguments):
+        """Sends a call of the situation, whose answer the question does not see."""
+        self.own[number] = None
+        self.send(requested(number, "tools/call", name="bash", arguments=arguments))
+
+    def own_answer(self, number):
+        """Waits for the answer to such a call."""
+        until = time.monotonic() + patience(None)
+        while self.own[number] is None:
+            message = self.received(max(0.0, until - time.monotonic()))
+            if message is None:
+                raise Wrong("an answer to the call %s" % number, self.end_of_it())
+            self.taken(message)
+
+    def taken(self, message):
+        """Whether the message is the answer to a call of the situation, which is then kept."""
+        number = message.get("id") if isinstance(message, dict) else None
+        is_own = isinstance(number, str) and number in self.own
+        if is_own:
+            self.own[number] = message
+        return is_own
+
     def receive(self, within_s=None):
-        """The next message; None at the end of the server's output."""
-        within_s = patience(within_s)
+        """The next message for the question; None at the end of the server's output."""
+        deadline = time.monotonic() + patience(within_s)
+        message = self.received(patience(within_s))
+        while self.taken(message):
+            message = self.received(max(0.0, deadline - time.monotonic()))
+        return message
+
+    def received(self, within_s):
+        """The next message."""
         deadline, looked_at = time.monotonic() + within_s, 0
         while self.buffer.find(b"\n", looked_at) < 0:
             looked_at = len(self.buffer)
@@ -306,13 +407,24 @@ class Wire:
             raise Wrong("at most %d lines" % MOST_LINES, "more")
         self.question.note(self.name, "came", self.line.decode("utf-8", "backslashreplace"))
         try:
-            return json.loads(self.line.decode("utf-8"))
+            message = json.loads(self.line.decode("utf-8"))
         except ValueError:
             raise Wrong("a line of JSON", shortened(repr(self.line))) from None
+        if isinstance(message, dict) and isinstance(message.get("id"), (int, str)):
+            self.came_s[message["id"]] = time.monotonic()
+        return message
 
     def request(self, method, **params):
         """Sends a request; returns its id."""
         self.number += 1
+        arguments = params.get("arguments") if method == "tools/call" else None
+        if isinstance(arguments, dict):
+            if not self.begun:
+                self.begun = True
+                self.question.situation.first(self)
+            if isinstance(arguments.get("command"), str):
+                self.commands[self.number] = arguments["command"]
+                params["arguments"] = dict(arguments, command=self.question.situation.command(arguments["command"]))
         self.sent_s[self.number] = time.monotonic()
         self.send(requested(self.number, method, **params))
         return self.number
@@ -355,7 +467,8 @@ class Wire:
         if not isinstance(result, dict):
             raise Wrong("a result of the call", json.dumps(message))
         text, is_error = self.adapter.answer(self.adapter.polled(self, text_of(result)), bool(result.get("isError")))
-        return Reply(text, is_error, result, time.monotonic() - self.sent_s.get(number, math.nan))
+        text = self.question.situation.text(self.commands.get(number, ""), text)
+        return Reply(text, is_error, result, self.came_s.get(number, math.nan) - self.sent_s.get(number, math.nan))
 
     def call(self, command, within_s=None, **arguments):
         """The answer to a command."""
@@ -402,11 +515,33 @@ class Wire:
         self.process.stdout.close()
 
 
+class Situation:
+    """How a question is asked. This one is the plain one: on a new server that does nothing else."""
+
+    words, sockets = "", False
+
+    def first(self, wire):
+        """What comes before the first call of a question to a server."""
+
+    def line(self, line):
+        """A message as it is sent, as bytes without their newline."""
+        return line
+
+    def command(self, command):
+        """The text of a command, as it is sent."""
+        return command
+
+    def text(self, command, text):
+        """Of the text of an answer what belongs to the command of the question."""
+        return text
+
+
 class Question:
     """What one function, or one example, asks of a server: a folder, the servers that it starts, and the transcript."""
 
-    def __init__(self, judge, clause, name):
+    def __init__(self, judge, clause, name, situation=None):
         self.judge, self.clause, self.name = judge, clause, name
+        self.situation = situation or Situation()
         self.place = Path(tempfile.mkdtemp(prefix="question-", dir=judge.folder))
         self.folder, self.files = self.place / "folder", self.place / "tmp"
         self.folder.mkdir()
@@ -503,6 +638,23 @@ class Question:
         words = "%s after at least %.3g s, and on a quiet machine within %.3g s" % (what, least_s, most_s)
         self.that(least_s <= took_s, words, "after %.3f s" % took_s)
         self.that(took_s <= most_s, words, "after %.3f s" % took_s, late=True)
+
+    def takes(self, wire, command, least_s, more_s=0.4):
+        """The answer to a command that takes so long, and little more than a command beside it that only sleeps."""
+        sleeps = wire.begin("sleep %g" % least_s)
+        reply = wire.call(command)
+        asleep_s = max(least_s, wire.finish(sleeps).took_s)
+        self.took(reply.took_s, least_s, asleep_s + more_s, "the answer to %s" % command)
+        return reply
+
+    def one_of(self, tries, ask):
+        """What a busy machine may spoil: one of these tries holds."""
+        for left in reversed(range(tries)):
+            try:
+                return ask()
+            except Wrong:
+                if not left:
+                    raise
 
     def below(self, got, most, what):
         self.that(got < most, "%s: less than %g" % (what, most), got)
@@ -705,7 +857,9 @@ class Judge:
 
     AT_ONCE = 12  # most of a question is waiting
 
-    def __init__(self, words, adapter=None, claims=None, only=()):
+    def __init__(self, words, adapter=None, claims=None, only=(), draw=lambda *_: [], seed=0, most_situations=0):
+        """`draw` gives some of the questions with the situations in which they are asked again (situations.py)."""
+        self.draw, self.seed, self.most_situations = draw, seed, most_situations
         self.words, self.adapter = self.absolute(words), adapter or Adapter("")
         self.claims, self.only = claims or {}, only
         self.folder = tempfile.mkdtemp(prefix="judge-")
@@ -751,6 +905,14 @@ class Judge:
             LONGEST_WAIT_S = usual_s
         return "cannot be judged: expected that it %s; got: %s" % (step, shortened(" ".join(got.split())))
 
+    def doubtful(self):
+        """What may be wrong with the program that starts the server, rather than with the server; None if nothing is."""
+        with contextlib.suppress(OSError), open(self.words[0], "rb") as file:
+            if file.read(2) == b"#!":
+                said = "%s is a script (#!), such as a shim of pyenv: what it changes of environment, PATH, signals or"
+                return said % self.words[0] + " descriptors counts as the server's; name the program that it starts"
+        return None
+
     def find_levels(self):
         """The levels that the server seems to hold, by what it lists in each profile."""
         self.levels = ["server"]
@@ -782,12 +944,13 @@ class Judge:
         examples = [(head, body) for clause, head, body in EXAMPLES if clause == number and on_the_wire(head, body)]
         return QUESTIONS.get(number, []) + [example_as_question(*each) for each in examples]
 
-    def answer(self, number, function):
+    def answer(self, number, function, situation=Situation()):
         """What one question found: its outcome, and what there is to say of it."""
         global LONGEST_WAIT_S
-        question = Question(self, number, function.__name__)
+        question = Question(self, number, function.__name__, situation)
         OPEN.add(question)
-        found = {"question": function.__name__.replace("_", " "), "outcome": "passed"}
+        name = function.__name__.replace("_", " ") + (situation.words and ", asked " + situation.words)
+        found = {"question": name, "outcome": "passed", **({"situation": situation.words} if situation.words else {})}
         try:
             function(question)
         except Unasked as why:
@@ -814,6 +977,8 @@ class Judge:
         asked = [number for number in self.claimed() if self.reason(number) is None]
         todo = [(number, function) for number in asked for function in self.questions(number)]
         todo.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
+        if not self.adapter.row:
+            todo += self.draw(asked, self.seed, self.most_situations)
         is_over = threading.Event()
         threading.Thread(target=end_what_hangs, args=(is_over,), daemon=True).start()
         try:
@@ -821,7 +986,7 @@ class Judge:
         finally:
             is_over.set()
         self.outcomes = {number: [] for number in self.claimed()}
-        for (number, _), found in zip(todo, answers):
+        for (number, *_), found in zip(todo, answers):
             self.outcomes[number].append(found)
 
     def asked_twice(self, todo):
@@ -869,11 +1034,16 @@ class Judge:
             "levels found by asking": self.found,
             "claims": self.claims,
             "only": list(self.only),
+            "seed": self.seed,
+            "asked again in a situation": sum(
+                "situation" in found for each in self.outcomes.values() for found in each
+            ),
             "claimed": len(verdicts),
             "passed": passed,
             "failed": [number for number, (word, _) in verdicts.items() if word == "failed"],
             "not asked": {number: why for number, (word, why) in verdicts.items() if word == "not asked"},
             "entries not asked": UNASKED_ENTRIES,
+            "doubtful": self.doubtful(),
             "passed the second time": [n for n in passed if any("first" in found for found in self.outcomes[n])],
             "known failures that pass": [number for number in known if verdicts.get(number, ("",))[0] != "failed"],
             "clauses": {
@@ -888,6 +1058,11 @@ def shown_verdict(report):
     others = [(word, report[word]) for word in ("failed", "not asked") if report[word]]
     said = "".join("; %d %s: %s" % (len(numbers), word, ", ".join(numbers)) for word, numbers in others)
     yield "passed %d of %d claimed clauses%s" % (len(report["passed"]), report["claimed"], said)
+    if report["asked again in a situation"]:
+        yield "asked %d questions again in situations drawn with BASH_TOOL_SEED=%d" % (
+            report["asked again in a situation"],
+            report["seed"],
+        )
     yield "levels%s: %s" % (" (found by asking)" * report["levels found by asking"], ", ".join(report["levels"]))
     for number, why in report["not asked"].items():
         yield "not asked %s: %s" % (number, why)
@@ -899,6 +1074,8 @@ def shown_verdict(report):
                 yield "not asked, of %s: %s: %s" % (number, found["question"], found["reason"])
     if report["passed the second time"]:
         yield "failed beside other questions and passed alone: %s" % ", ".join(report["passed the second time"])
+    if report["failed"] and report["doubtful"]:
+        yield "what may be wrong: %s" % report["doubtful"]
     for number in report["failed"]:
         row, known = report["clauses"][number], number in report["claims"].get("known failures", ())
         yield "\nFAILED%s REQ-BASH-%s  %s" % (", as is known," * known, number, row["sentence"])
@@ -914,19 +1091,21 @@ def shown_verdict(report):
         yield "\nREQ-BASH-%s is a known failure, and did not fail" % number
 
 
-def judge(server, only=()):
+def judge(server, only=(), draw=lambda *_: []):
     """Judges the server that these words start, all its clauses or those of `only`; returns the exit code."""
     global LONGEST_WAIT_S
     try:
         words = shlex.split(server)
+        seed = int(os.environ.get("BASH_TOOL_SEED") or random.randrange(10**6))
+        most_situations = int(os.environ.get("BASH_TOOL_SITUATIONS") or MOST_SITUATIONS)
         adapter = Adapter(os.environ.get("BASH_TOOL_ADAPTER", ""))
         claims = json.loads(os.environ.get("BASH_TOOL_CLAIMS") or "{}")
     except (ValueError, OSError) as problem:
-        print("cannot be judged: the command, BASH_TOOL_ADAPTER or BASH_TOOL_CLAIMS: %s" % problem)
+        print("cannot be judged: the command, or one of the variables BASH_TOOL_…: %s" % problem)
         return 2
     if adapter.row:  # for information: most of what another tool does not do is waited for in vain
         LONGEST_WAIT_S = 10.0
-    with contextlib.closing(Judge(words, adapter, claims, only)) as one:
+    with contextlib.closing(Judge(words, adapter, claims, only, draw, seed, most_situations)) as one:
         unfit = one.unfit()
         if unfit:
             print(unfit)

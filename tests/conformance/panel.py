@@ -13,7 +13,7 @@ import sys
 import time
 
 import test_bash_tool  # noqa: F401  (its properties fill SABOTEURS)
-from tests.conformance import core, jobs, judge, output, server  # noqa: F401  (each registers its questions)
+from tests.conformance import borders, core, jobs, judge, output, server  # noqa: F401  (each registers its questions)
 from tests.conformance.judge import Judge, SLOW_QUESTIONS, WIRE_LEVELS, several_at_once
 from tests.spec import MODES_S, SLOW_MS
 from tests.support import SABOTEURS, SOURCE, TOOL, changed, one_or_more, written
@@ -104,8 +104,16 @@ SERVERS = [
     ("001.1", "Output.open_pipes", "(reader, False)", "(reader, False)\nos.set_blocking(writer, False)"),
     ("001.3", "two_ends", '{1,3}", b""', '{1,2}", b""'),
     ("001.3", "two_ends", 'codecs.utf_8_decode(stream.head, "replace")', "%s, 0" % WITHOUT_A_HALF),
+    ("008.7", "two_ends", "decode(tail)", "decode(tail.replace(b'\\0', b''))"),
+    ("001.3", "size_buffers", "-(-most // 2)", "most // 2"),
     ("001.5", {"command": [["^", "cd /; "]]}),
     ("001.5", "check_directory", 'absolute_path("cwd", cwd, base)', "os.path.realpath(cwd)"),
+    (
+        "001.8",
+        "Exchange._request",
+        "len(_engine.exchanges)",
+        "(globals().setdefault('_ever', []).append(1) or len(_ever))",
+    ),
     (
         "002.2",
         {
@@ -117,13 +125,15 @@ SERVERS = [
         "002.3",
         [
             ("Command.ask", "_signal(pid, number, signal.SIGCONT)", "_signal(self.shell.popen.pid, signal.SIGKILL)"),
-            ("Command.terminate", "sent = self.life.steps.sent", "return _signal(self.shell.popen.pid, 9)"),
+            ("Command.terminate", "states = self.life.steps.states", "return _signal(self.shell.popen.pid, 9)"),
             ("Command.kill", "self.shell.signal_group(signal.SIGKILL) _kill_below()", "pass"),
         ],
     ),
     ("002.4", "Command.look", "exited_s = monotonic()", "exited_s = monotonic()\n" + CLOSES_ITS_PIPES),
     ("002.8", "Session._finish", "and not report.total_bytes", ""),
     ("002.8", "Session._finish", "(\"timed_out\", \"running\")", "(\"timed_out\", \"cancelled\")"),
+    ("002.9", "takes_interrupt", "process.reads and fits(READS_LINES, process)", "process.reads"),
+    ("002.10", "ACTS_AT_END", "|[^-\\0]*o)", "|[^-\\0]*oo)"),
     *wrong("003.1", "LOOK_S", 0.1, 1),
     ("003.3", "make_plan", "min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s"),
     # Two notes.
@@ -308,6 +318,7 @@ SERVERS = [
     ("025.22", *TELLS_THE_LAST),
     ("025.22", "_handled", "signal.getsignal(number) is not signal.SIG_IGN", "True"),
     ("025.22", "Server._turn", "in self._calls.values():", "in ():"),
+    ("025.22", "Server._turn", "in self._calls.values():", "in [*self._calls.values()][:4]:"),
     ("025.22", "Server._turn", ".cancel.cancel", ".cancel._withdrawn = True\nunderway.cancel.cancel"),
     ("025.24", {"heard": [["^\ufeff(?=.)", "x"]]}),
     *wrong("025.25", "LAST_CALLS_S", 0, 5),

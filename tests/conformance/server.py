@@ -10,7 +10,7 @@ import time
 
 from tests.conformance.core import CUT, DEAF, FULL_OUTPUT, GOES_ON, LOOKS_SECRET, admits, bring, definition_and_page
 from tests.conformance.core import environment_of, gets, timed_out
-from tests.conformance.judge import asks, patience, requested, shortened, words_of
+from tests.conformance.judge import Unasked, asks, on_both_sides, patience, requested, shortened, words_of
 from tests.conformance.output import peak_of
 from tests.processes import eventually, processes
 from tests.spec import fenced
@@ -187,8 +187,8 @@ def limits_are_set(q):
     text = wire.call("seq 1000").text
     q.match(CUT + r"1\n2?\n\n\[snip\]\n\n.{3}\[full output: .*\]\n", text)
     q.has(text, " got 3.8KB, max is 100B]")
-    wire = q.server("--set", "grace_s=0.3", timeouts={"default": 0.5})
-    q.took(wire.call("trap '' TERM; while :; do sleep 0.1; done").took_s, 0.8, 2.5, "the answer")
+    wire = q.server("--set", "grace_s=0.3", timeouts={"default": 0.5, "slow": 9})
+    q.one_of(3, lambda: q.takes(wire, "trap '' TERM; while :; do sleep 0.1; done", 0.8, 1.5))
     for setting in ("nonsense=3", "grace_s=soon", "grace_s=-1", "snip_size=0", "max_output_lines=3", "grace_s"):
         for wire in (q.server("--set", setting), q.server(env={"BASH_TOOL_SET": setting})):
             q.equal(wire.ended(), 125, "exit code of a server with the setting %s:" % setting)
@@ -442,31 +442,45 @@ def a_byte_order_mark(q):
 
 
 @asks("025.25", "025.26")
+@on_both_sides(("025.25", "s after the input"), ("025.26", "s after the input"))
 def the_input_ends_during_calls(q):
+    for n in range(4):
+        if signalled_in_time(q, "-%d" % n):
+            return
+    raise Unasked("the machine let no signal of the judge come in time")
+
+
+def signalled_in_time(q, name):
+    """Whether TERM was sent early enough after the end of the input; on a busy machine it may not be."""
     wire = q.server(timeouts={"grace_s": 600})
     ends = wire.begin("sleep 0.4; echo ended; exit 3")
-    cleans = "trap 'echo > told; sleep 2; echo > cleaned; exit' TERM; echo $$ > late; sleep 600 & wait"
-    late = wire.begin(cleans, "late")
-    deaf, begun = wire.begin(DEAF.format("deaf"), "deaf", token="p"), time.monotonic()
+    cleans = "trap 'echo > told{0}; sleep 2; echo > cleaned{0}; exit' TERM; echo $$ > late{0}; sleep 600 & wait"
+    late = wire.begin(cleans.format(name), "late" + name)
+    deaf, begun = wire.begin(DEAF.format("deaf" + name), "deaf" + name, token="p"), time.monotonic()
     wire.process.stdin.close()
     q.equal(wire.finish(ends).text, "[command failed: exit code 3]\nended\n")  # it ends by itself
     if q.clause == "025.25":
-        q.there("heard-deaf")
-        return q.took(time.monotonic() - begun, 0.9, 3, "from the end of the input to the end of the others")
-    q.there("told", "heard-deaf")
+        q.there("heard-deaf" + name)
+        q.took(time.monotonic() - begun, 0.9, 3, "from the end of the input to the end of the others")
+        return True
+    q.there("told" + name, "heard-deaf" + name)
     wire.signal(signal.SIGTERM)  # as the SDKs do: no second stop
-    q.there("cleaned")
-    q.dead("late")
-    q.alive("deaf")
+    if time.monotonic() - begun > 2.3:
+        return False
+    q.there("cleaned" + name)
+    q.dead("late" + name)
+    q.alive("deaf" + name)
     time.sleep(max(0, begun + 2.8 - time.monotonic()))
     wire.signal(signal.SIGTERM)
-    q.dead("deaf")
+    q.dead("deaf" + name)
     said = wire.receive()
     q.that(said is None, "no answer to %d and %d" % (late, deaf), json.dumps(said))
     q.equal(wire.ended(), 0, "exit code of the server:")
+    return True
 
 
 @asks("025.9")
+@on_both_sides(("025.9", "s without a reader"))
 def a_slow_reader_gets_what_is_due(q):
     """4.13, End: answers are offered until the client has read nothing for two seconds."""
     wire, names = q.wire, ["done-%d" % n for n in range(4)]
@@ -527,17 +541,20 @@ def progress_with_a_token_alone(q):
 
 
 @asks("025.11")
+@on_both_sides(("025.11", "s of silence"))
 def signs_of_life(q):
     begun = time.monotonic()
     number = q.wire.begin("sleep 21.5; echo on", token="t")
     other = q.wire.begin("sleep 4; echo on; sleep 14", token="u")
     silent = q.wire.begin("sleep 11.5")
+    q.wire.begin("sleep 7; echo on; sleep 7", token="w")  # too short a silence, twice
     wire = q.server(timeouts={"default": 1, "grace_s": 13})
     ending = wire.begin("trap '' TERM; while :; do sleep 1; done", token="v")
     for each in (number, other, silent):
         q.wire.finish(each, within_s=120)
-    q.equal({each.get("progressToken") for each in q.wire.progress}, {"t", "u"}, "tokens of what was told:")
-    of_t, of_u = ([each for each in q.wire.progress if each.get("progressToken") == token] for token in "tu")
+    q.equal({each.get("progressToken") for each in q.wire.progress}, {*"tuw"}, "tokens of what was told:")
+    of_t, of_u, of_w = ([each for each in q.wire.progress if each.get("progressToken") == token] for token in "tuw")
+    q.equal("".join(each["message"] for each in of_w), "on\n", "told of a silence of 7 s:")
     q.match(r"on\n\[still running after 1[4-7]s\]", "".join(each["message"] for each in of_u))
     told = [each["message"] for each in of_t if re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))]
     q.that(len(told) >= 2, "at least two signs of life in 21.5 s: [still running after 10s]", of_t)
