@@ -6350,26 +6350,11 @@ def _options(argv: Sequence[str] | None) -> Any:
 _FLAGS = "nonzero_is_error", "saves"
 
 
-def _changed(row: Profile, given: Fields) -> Profile:
-    """The row with these values of its fields, and limits of its modes."""
-    limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
-    return replace(row, timeouts_s=limits, **given)
-
-
 def _profile(name: str, settings: Sequence[str]) -> Profile:
-    """The row with this name, with other limits: those of BASH_TOOL_TIMEOUTS, a JSON object of
-    seconds such as {"default": 5, "grace_s": 1}, then the settings NAME=VALUE. Raises ValueError
-    for what makes no sense."""
+    """The row with this name, changed by settings NAME=VALUE, of which the last one wins. Raises
+    ValueError for what makes no sense."""
     row = PROFILES[name]
-    known = (*row.timeouts_s, *WAITS)
-    try:
-        given = load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
-        if not isinstance(given, dict) or not given.keys() <= set(known):
-            raise ValueError("takes a JSON object of seconds for %s" % join_names(known))
-        row = _changed(row, given)
-    except ValueError as problem:
-        raise ValueError("BASH_TOOL_TIMEOUTS: %s" % problem) from None
-    numbers = (*known, *LIMITS_ON_OUTPUT)
+    numbers = (*row.timeouts_s, *WAITS, *LIMITS_ON_OUTPUT)
     for setting in settings:
         name, _, value = setting.partition("=")
         is_number = name in numbers and re.fullmatch(r"(0|[1-9][0-9]*)(\.[0-9]+)?", value)
@@ -6380,7 +6365,10 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
             % (join_names(numbers), join_names(_FLAGS)),
             setting,
         )
-        row = _changed(row, {name: load_json(value)})
+        changes: Fields = {name: load_json(value)}
+        if name in row.timeouts_s:
+            changes = {"timeouts_s": {**row.timeouts_s, **changes}}
+        row = replace(row, **changes)
     return row
 
 

@@ -300,7 +300,7 @@ def withheld_names_told(q, count, is_within):
     q.says("echo on", (LOOKS_SECRET % names[-1]) * (not is_within) + "on\n", wire=wire)
 
 
-@at_border("017.6", "s of a timeout")
+@at_border("017.12", "s of a timeout")
 def the_longest_limit(q, count, is_within):
     wire = q.server(timeouts={"default": count})
     if not is_within:

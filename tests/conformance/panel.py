@@ -114,13 +114,7 @@ SERVERS = [
         "len(_engine.exchanges)",
         "(globals().setdefault('_ever', []).append(1) or len(_ever))",
     ),
-    (
-        "002.2",
-        {
-            "env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'},
-            "said": [[r"slow \(30s", "slow (%dmin" % (MODES_S["slow"] / 60)]],
-        },
-    ),
+    ("002.2", {"env": {"BASH_TOOL_SET": "slow=30"}, "said": [[r"slow \(30s", "slow (%dmin" % (MODES_S["slow"] / 60)]]}),
     (
         "002.3",
         [
@@ -215,7 +209,7 @@ SERVERS = [
     ("011.2", "quote", '.replace("]"', '[:79].replace("]"'),
     # What closed its output is not named.
     ("011.2", {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]}),
-    ("011.4", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 0, "drain_total_s": 0}'}}),
+    ("011.4", {"env": {"BASH_TOOL_SET": "drain_idle_s=0 drain_total_s=0"}}),
     ("012.2", {"command": [["^(.{131072})", r"set -- x; \1"]]}),
     ("012.3", "parse_command", 'command.index("\\0")', '(len(command.partition("\\0")[0].encode("utf-16-le")) // 2)'),
     # A helper that was killed is not replaced.
@@ -282,7 +276,7 @@ SERVERS = [
     ("025.7", "Server._work", "call = underway.call", "call = underway.call\n" + WAITS_FOR_A_PLACE),
     ("025.8", "CallUnderway.heartbeat_s", "or self.cancel._withdrawn", ""),
     ("025.8", "Server._take", "self._calls.get(asked.id)", FOUND_BY_ITS_TEXT),
-    ("025.9", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}),
+    ("025.9", {"env": {"BASH_TOOL_SET": "grace_s=0"}}),
     ("025.9", {"at_end": KILLS_WHAT_DWELLS_HERE}),
     ("025.9", "_handled", "signal.getsignal(number) is not signal.SIG_IGN", "True"),
     *wrong("025.9", "FLUSH_S", 0.5, 5),

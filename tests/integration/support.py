@@ -25,7 +25,7 @@ def say(*words):
     print(" ", *words)
 
 
-SHORT_ENV = {"BASH_TOOL_TIMEOUTS": json.dumps(SHORT)}
+SHORT_ENV = {"BASH_TOOL_SET": " ".join("%s=%s" % limit for limit in SHORT.items())}
 
 
 def mcp_server(folder):
