@@ -451,7 +451,7 @@ def make_folder(path: str) -> None:
     info = os.stat(path)
     is_safe = not info.st_mode & 0o022 or info.st_mode & stat.S_ISVTX  # sticky, as /tmp is
     if not is_safe or info.st_uid not in (os.geteuid(), 0):
-        raise PermissionError(errno.EPERM, "other users can change what is in %s" % path)
+        raise PermissionError(errno.EPERM, "other users can change what is in it")
 
 
 def make_scratch(folder: bytes) -> bytes:
@@ -629,9 +629,18 @@ class Named(NamedTuple):
 
 
 def name_descendants() -> list[Named]:
-    """The live processes below this one by their numbers, but for those that are just ending."""
-    found = [Named(pid, group, _command_line(pid)) for pid, group in descendants().items()]
-    return sorted(process for process in found if process.line)
+    """The live processes below this one by their numbers, but for those that are just ending. So is
+    what the `timeout` of busybox leaves: a process in a group of its own, without children, which
+    looks each second whether the command lives (coreutils/timeout.c of busybox)."""
+    import re  # here, because most supervisors need it not
+
+    found: list[Named] = []
+    for pid, group in descendants().items():
+        line = _command_line(pid)
+        is_timeout = re.match(r"(\S*/)?((busy|toy)box )?timeout ", line)
+        if line and not (is_timeout and group == pid and not _children(pid)):
+            found.append(Named(pid, group, line))
+    return sorted(found)
 
 
 def list_processes(processes: Sequence[Named], form: str = "pid %d %s") -> str:
@@ -925,6 +934,7 @@ class Output:
 
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
+        self._where = make_printable(plan.folder) + ": "  # of the file, if there is none
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
         # None: the bytes go to a file, or are not saved.
@@ -1001,7 +1011,7 @@ class Output:
                 _lock(self._fd)
                 self._write(self._pending or b"")
             except OSError as problem:
-                self.problem = _reason(problem)
+                self.problem = self._where + _reason(problem)
             self._pending = None
 
     def _write(self, chunk: bytes | bytearray) -> None:
@@ -1017,6 +1027,7 @@ class Output:
         except OSError as problem:
             self.problem = _reason(problem)
             if os.fstat(self._fd).st_size == 0:  # on a full disk: no answer names an empty file
+                self.problem = self._where + self.problem
                 self.discard()
 
     def begin_job(self) -> None:
@@ -1027,15 +1038,14 @@ class Output:
         self.save()
         try:
             if self.problem:
-                raise OSError(self.problem)
+                raise OSError
             self._record = _create(record_of(self.path), os.O_RDWR)
             # Waits: a reader may hold the lock for a moment.
             self.unlocked = not _lock(self._record, fcntl.LOCK_EX)
             os.pwrite(self._record, b" " * RECORD_ROOM, 0)
         except OSError as problem:
-            raise SpawnError(
-                "spawn_failed", "no file for the job could be made: " + _reason(problem)
-            )
+            why = self.problem or self._where + _reason(problem)
+            raise SpawnError("spawn_failed", "no file for the job could be made: " + why)
 
     def write_record(self, report: Report) -> None:
         """Writes down how the job stands, if there is a record; blanks keep the room."""
@@ -1173,7 +1183,11 @@ class Shell:
         except OSError as problem:
             if problem.filename != plan.cwd:
                 raise
-            why = make_printable(plan.cwd), _reason(problem)
+            import re  # here, because most supervisors need it not
+
+            # Of a path that is too long to be shown both ends; and no `]` ends the note.
+            cwd = re.sub("(.{100})..+(.{99})", r"\1…\2", make_printable(plan.cwd))
+            why = cwd.replace("]", r"\u005d"), _reason(problem)
             try:
                 if plan.cwd_required or self._has_prefix:
                     raise
@@ -1225,7 +1239,9 @@ class Shell:
             return ""
         code, name = read_returncode(self.popen.returncode)
         words = shorten(self._plan.shell[0]), name or "exit code %d" % code
-        return "the shell %s ended (%s) before it read the command" % words
+        why = "the shell %s ended (%s) before it read the command" % words
+        file = os.environb.get(b"BASH_ENV")
+        return why + "; the file of BASH_ENV may have ended it: " + quote(file) if file else why
 
     def carried(self) -> bytes:
         """What the shell has written behind its text, unless a signal has ended it."""
@@ -1274,8 +1290,7 @@ def leftover_notes(command: Command) -> list[str]:
         command.supervisor.wait(0.0)
     if output.pipes:
         output.save()
-        problem = output.problem
-        path = NOWHERE % problem if problem else make_printable(output.path)
+        path = make_printable(output.path or NOWHERE % output.problem)
     more = "; output goes on to %s" % path if path else ""
     if not left:
         held = "something started by the command still holds its output open"
@@ -3608,6 +3623,18 @@ NOT_CARRIED = frozenset(map(fsencode, (*DROPPED_NAMES, "BASH_ENV", "SHLVL")))
 # again, or stands behind a lookbehind.
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 SECRET_RULES = (
+    # What a bundler publishes: it writes the value into pages that anybody can read, and
+    # `undefined` where the variable is missing. A private key was not meant.
+    (
+        "pair",
+        r"""(?xs)
+        \A(?:(?:(?:BLITZ|BUN|EXPO|EXTENSION|NEXT|NUXT|PLASMO|SNOWPACK|WAKU|ZUDOKU)_)?PUBLIC
+        |(?:NG|POI|PREACT|REACT|TARO|UMI|VUE)_APP|(?:RENDERER_)?VITE|GATSBY|GRIDSOME|RAZZLE
+        |REDWOOD_ENV|SANITY_STUDIO|STORYBOOK|WXT)_[^=]*=
+        (?!.*(?:PRIVATE\ KEY|UFJJVkFUR|BSSVZBVE|QUklWQVRF))
+        """,
+        False,
+    ),
     (
         "value",
         r"""(?xa)
@@ -3649,22 +3676,26 @@ SECRET_RULES = (
     # Bundler: a host's user:password.
     ("pair", r"(?a)\ABUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+\Z", True),
     # What a setting says, whatever its name is: a password such as `none` passes too, and 123456
-    # does not. Then names of paths, all three; of git's settings; and of functions.
+    # does not. Then names of paths, all three; of git's settings; of functions; and a key that is
+    # the name of a column, a topic or a project.
     (
         "pair",
         r"""(?x)
-        \A(?!(?i:[^=]*(?:PASS(?:WORD|WD)?|PWD)=[0-9]{4}))
+        \A(?!(?=[^=]*=[0-9]{4})(?i:[^=]*(?:PASS|PW)))
         [^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?
         |true|false|yes|no|on|off|enabled|disabled|none|null|auto|always|never|optional|required
         |basic|bearer|digest|negotiate|ntlm|oauth2|oidc|saml|kerberos|gssapi|ldap|pam|jwt
-        |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256)\Z
+        |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256
+        |authorization|x-api-key|x-auth-token)\Z
         |\A(?:PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS|GIT_CONFIG_KEY_[0-9]+
         |BASH_FUNC_[^=]+(?:%%|\(\)))=
+        |\A(?i:[^=]*(?:PRIMARY|HASH|ROUTING|PROJECT|SPACE|UNIQUE)_?KEYS?=
+        (?:[a-z_.-]{1,24}(?:,\ ?|\Z))+)\Z
         """,
         False,
     ),
-    # A last word that says where a secret is, who made it, how it is used or how long it is valid,
-    # not what it is.
+    # A last word that says where a secret is, who made it, how it is used, how long it is valid or
+    # how much there is of it, not what it is.
     (
         "words",
         r"""(?x)
@@ -3672,19 +3703,26 @@ SECRET_RULES = (
         |DOMAINS|SERVER|PORT|ADDR|ADDRESS|REALM|NAMESPACE|REGION|ARN|PREFIX|ISSUER|AUDIENCE
         |PROVIDER|PROVIDERS|OWNER|USER|USERNAME|ALIAS|SCOPE|SCOPES|CLIENT_ID
         |TYPE|METHOD|FORMAT|ALG|ALGORITHM|SAMESITE|VERSION|EXPIRE|EXPIRES
-        |EXPIRES_IN|EXPIRES_AT|EXPIRY|EXPIRATION|TTL|LIFETIME|DURATION|MAX_AGE|TIMEOUT)_\Z
+        |EXPIRES_IN|EXPIRES_AT|EXPIRY|EXPIRATION|TTL|LIFETIME|DURATION|MAX_AGE|TIMEOUT
+        |COLUMN|COLUMNS|FIELD|FIELDS|ATTRIBUTE|CLAIM|TABLE|LOCATION|FILENAME|KEY_VAULT|ENV_VAR
+        |CREDENTIALS_SOURCE|FINGERPRINT|SELECTOR|CONVERTER|SERIALIZER|DESERIALIZER|SERDE|ENCODER
+        |DECODER|ENCODING|CODEC|CLASS|NAME_STRATEGY|GENERATOR|RESOLVER|HANDLER|MAPPER|EXTRACTOR
+        |PATTERN|REGEX|REGEXP|POLICY|SEPARATOR|DELIMITER|CURVE|LENGTH|SIZE|BYTES|BITS|COUNT|LIMIT
+        |THRESHOLD|INTERVAL|PERIOD|WINDOW|DELAY|COOLDOWN|ROUNDS|ITERATIONS|COST|ATTEMPTS|RETRIES
+        |HISTORY|MS|SECONDS|MINUTES|HOURS|DAYS)_\Z
         |\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z
-        |\A(?!.*(?:SECRET|TOKEN|PASS|KEY)).*_(?:BACKENDS?|MANAGER|MODE|ROLE)_\Z
+        |\A(?!.*(?:SECRET|TOKEN|PASS|KEY)).*_(?:BACKENDS?|MANAGER|MODE|ROLE|SOURCE|DRIVER|GUARD
+        |MODEL|STORE|HELPER|LEVEL|MECHANISM|SCHEME|FLOW|STRATEGY|PLUGIN|AUTH_DB|AUTH_DATABASE)_\Z
         """,
         False,
     ),
-    # Not a program that asks for a password, nor four other things.
+    # Not a program that asks for a password, nor eight other things.
     (
         "words",
         r"""(?x)
-        _(?!(?:ASK|BY|COM|MULTI|OVER)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PASS|PWD|PW
-        |SECRET|TOKEN|CREDENTIAL|MNEMONIC|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER|PRIVATE|PRIV|SECRET
-        |SIGNING|SSH)KEY)S?_
+        _(?!(?:ALL|ASK|BAND|BY|COM|HIGH|LOW|MULTI|OVER)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE
+        |PASSCODE|PASS|PWD|PW|SECRET|TOKEN|CREDENTIAL|MNEMONIC|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER
+        |PRIVATE|PRIV|SECRET|SIGNING|SSH)KEY)S?_
         """,
         True,
     ),
@@ -3705,7 +3743,9 @@ SECRET_RULES = (
         r"""(?xs)
         _(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_
         |_OTLP_(?:[A-Z]+_)?HEADERS_|_(?:BW|OP|FASTLANE)_SESSION_|_(?:NONCE|LOGGED_IN)_SALT_
-        |\A(?!.*(?:_PUB_|_PUBLIC_|_PUBLISHABLE_|CAPTCHA_SITE_KEY_)).*_KEYS?_
+        |\A(?!.*(?:_PUB_|_PUBLIC_|_PUBLISHABLE_|CAPTCHA_SITE_KEY_))(?:.*_(?!(?:CACHE|CLUSTERING
+        |COMPOSITE|DEDUPLICATION|FOREIGN|IDEMPOTENCY|ISSUE|ORDERING|PARTITION|RANGE|ROW|SHARD
+        |SORT)_)[^_]*)?_KEYS?_
         """,
         True,
     ),
@@ -3735,11 +3775,16 @@ _UNAUTHENTICATED = r"""(?xai)
     |\b40[13]\ (?:Client\ )?Error|\bBad\ credentials|\b(?:auth|az|docker|vercel)\ login\b
     |\bresource\ is\ denied
     """
-# Colours that are forced where no terminal is, by any program's variable.
-_FORCED_COLOUR = r"""(?xi)
+# What never passes unless the host names it in full: colours that are forced where no terminal is,
+# by any program's variable; and where the hook of a prompt, such as direnv's or mise's, packs what
+# it has changed, to undo it later. Secrets are among that, and a command could unpack them. Without
+# it the hook loads all of it again.
+_NEVER_PASSED = r"""(?xi)
     (?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?
     (?:(?:FORCE_(?:COLOU?RS?|TTY|TERMINAL)|CLICOLOR_FORCE|TTY_COMPATIBLE)(?:_[^=]*)?=(?s:.*)
     |(?:COLOU?R(?:S|ED|IZE)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))
+    |(?:DIRENV_(?:BACKUP|DIFF|WATCHES)|__(?:MISE|RTX)_[A-Z_]+|_[A-Z_]+_(?:DIFF|SESSION)
+    |__SHADOWENV_DATA|HERMIT_ENV_OPS)=(?s:.*)
     """
 # A helper that answers git by itself, and opens no dialog.
 _OWN_ASKPASS = (
@@ -3806,7 +3851,7 @@ def scrub_env(
         passes = (
             re.fullmatch(_OWN_ASKPASS, pair)
             if name in NON_INTERACTIVE
-            else not re.fullmatch(_FORCED_COLOUR, pair)
+            else not re.fullmatch(_NEVER_PASSED, pair)
         )
         if name not in DROPPED_NAMES | withheld and (name in keep or passes):
             env[name] = value
