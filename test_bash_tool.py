@@ -5235,11 +5235,12 @@ def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
         if not isinstance(value, str):
             with pytest.raises(ValueError, match="got %s$" % type(value).__name__):
                 tool.run(value)
-            mistakes = (tool.wait, "wait takes a Job"), (bash_tool.serve, "serve takes a BashTool")
-            for function, words in (*mistakes, (bash_tool.Job, "Job takes the path")):
+            mistakes = [(tool.wait, value or 5, "wait takes a Job"), (tool.wait, [value], "wait takes a Job")]
+            mistakes += [(bash_tool.serve, value, "serve takes a BashTool"), (bash_tool.Job, value, "Job takes the path")]
+            for function, wrong, words in mistakes:
                 with pytest.raises(ValueError, match="^" + words):
-                    function([value] if function is tool.wait else value)
-            job = background(tool, "exit")
+                    function(wrong)
+            job = tool.job(tool.run("exit", mode="background").pid)
             with pytest.raises(ValueError, match="^read takes a whole number"):
                 job.read("x")
             assert tool.wait(job) == tool.wait([job]) == [job]
