@@ -306,11 +306,13 @@ def describe_end(ended: Outcome, before_number: str) -> str:
 #
 # The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the
 # text of the command, and Output opens the pipes. Life has the phases and the rules: it takes what
-# has happened, and says what is to be done. Command.run is the one loop: it waits (Loop.wait calls
-# Output.read and Supervisor._hear there), looks, and does what the life says. If the command goes
-# on as a job, the host gets `answer` with the status `running`. From the report it gets `answer`
-# with how the command ended. A supervisor serves a second command only if nothing was left of the
-# first at its report. The host has left when the supervisor reads end of file on its line.
+# has happened, and says what is to be done. Command.run is the one loop: it waits in a selector
+# (Loop.wait calls Output.read and Supervisor._hear there), looks, and does what the life says. What
+# is read goes into an OutputBuffer, whose end is a bounded deque. TERM and KILL go to the process
+# group of the shell (os.killpg), then to each process that is left below this one. If the command
+# goes on as a job, the host gets `answer` with the status `running`. From the report it gets
+# `answer` with how the command ended. A supervisor serves a second command only if nothing was left
+# of the first at its report. The host has left when the supervisor reads end of file on its line.
 #
 # The end of the output and the exit of the shell are two events: a leftover holds the pipe after
 # the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
@@ -328,10 +330,13 @@ END_JOB_SIGNAL = signal.SIGURG
 
 
 # Where the kernel lists the processes of this process's own PID namespace. The numbers in the /proc
-# of another namespace belong to unrelated processes.
-PROC = "/proc" if os.path.realpath("/proc/self") == "/proc/%d" % os.getpid() else None
+# of another namespace belong to unrelated processes. Where there is none, nothing can have this
+# path, because /dev/null is no directory.
+PROC = (
+    "/proc" if os.path.realpath("/proc/self") == "/proc/%d" % os.getpid() else "/dev/null/proc"
+)
 # False where the kernel was built without CONFIG_PROC_CHILDREN.
-HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
+HAS_CHILDREN_FILES = os.path.exists(PROC + "/thread-self/children")
 # In a supervisor and in the fork server: whether descendants become children, and can be listed.
 # Else the process group of the shell is all that is known of a command: SPEC.md, "Fallbacks".
 SEES_TREE = False
@@ -571,12 +576,13 @@ def has_inner_number(pid: int) -> bool:
     return b"\t" in numbers
 
 
-def _signal(pid: int, *numbers: int) -> bool:
-    """Sends the signals in this order. False where the process, or with a negative number the
-    group, is gone or not to be signalled (kill(2))."""
+def _signal(pid: int, *numbers: int, to_group: bool = False) -> bool:
+    """Sends the signals in this order to a process, or to a process group. False where that is gone
+    or not to be signalled (kill(2))."""
+    send = os.killpg if to_group else os.kill
     try:
         for number in numbers:
-            os.kill(pid, number)
+            send(pid, number)
         return True
     except OSError:
         return False
@@ -790,14 +796,16 @@ def pack(message: Any) -> bytes:
 
 class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total counts all. The end
-    grows to twice what is kept before it is cut, so that few bytes are moved."""
+    is a deque of chunks, from which the first is dropped as soon as the others are enough."""
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self.newlines = 0
         self.note = ""  # the completion note, which is no output
         self._count_lines = count_lines  # it costs a third of the throughput
-        self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
-        self._head, self._tail = bytearray(), bytearray()
+        self._head_bytes = head_bytes
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._surplus = -tail_bytes  # by how much the chunks are longer than what is kept
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived, and forgets from the middle what there is no room for."""
@@ -806,16 +814,15 @@ class OutputBuffer:
             self.newlines += chunk.count(b"\n")
         room = self._head_bytes - len(self._head)
         self._head += chunk[:room]
-        self._tail += chunk[room:]
-        surplus = len(self._tail) - self._tail_bytes
-        if surplus > self._tail_bytes:
-            del self._tail[:surplus]
+        self._tail.append(chunk[room:])
+        self._surplus += len(self._tail[-1])
+        while self._tail and self._surplus >= len(self._tail[0]):
+            self._surplus -= len(self._tail.popleft())
 
     def captured(self) -> Captured:
         """What is kept by now of the beginning and of the end, the counts, and the note."""
-        surplus = max(0, len(self._tail) - self._tail_bytes)
-        head, tail = bytes(self._head), bytes(self._tail[surplus:])
-        return Captured(head, tail, self.total_bytes, self.newlines, self.note)
+        tail = b"".join(self._tail)[max(0, self._surplus) :]
+        return Captured(bytes(self._head), tail, self.total_bytes, self.newlines, self.note)
 
 
 class SupervisorEnd(Channel):
@@ -1228,7 +1235,7 @@ class Shell:
         fails. Once the shell is reaped its number may be given again, but where the tree cannot be
         seen the group is all that is known of the command."""
         is_known = self.popen.returncode is None or not SEES_TREE
-        return is_known and _signal(-self.popen.pid, *numbers)
+        return is_known and _signal(self.popen.pid, *numbers, to_group=True)
 
     def can_kill(self) -> bool:
         """False where a prefix of the shell has put what runs into a PID namespace of its own, in
