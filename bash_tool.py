@@ -4250,16 +4250,20 @@ def confinement() -> object:
         return (root,)
 
 
-class Engine:
-    """The fork server and the idle supervisors of this process, for its present user and groups,
-    and for the confinement that the process had when the last tool was made. A forked child has
-    none of them: it begins with an engine of its own."""
+class Origin(NamedTuple):
+    """What the supervisors of a tool come from."""
 
-    confinement: object = None
+    python: str | None  # runs the fork server; None: that is a fork of this process
+    confinement: object  # of the thread that made the tool
+
+
+class Engine:
+    """The fork server and the idle supervisors of this process, for its present user and groups and
+    for one origin: another one takes another fork server. A forked child has none of them: it
+    begins with an engine of its own."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
-        self.python = _python()  # None: the fork server is a fork of this process
         self._ids: object = None
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[HostEnd] = []
@@ -4272,7 +4276,7 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self, stops_wanted: Callable[[], int]) -> HostEnd:
+    def borrow(self, origin: Origin, stops_wanted: Callable[[], int]) -> HostEnd:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
         is full (278 requests), but not under the lock, which a fork takes. Raises OSError,
         NotRun."""
@@ -4281,15 +4285,15 @@ class Engine:
                 if stops_wanted():
                     break
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
-                ids = self.confinement, user
-                while self._idle:  # after a change of user all of these are closed
+                ids = origin, user
+                while self._idle:  # after a change all of these are closed
                     line = self._idle.pop()  # the latest first, so that the others end
                     if ids == self._ids and not _has_ended(line.socket):
                         return line
                     line.socket.close()
                 if ids != self._ids or self._control is None or _has_ended(self._control):
                     self.give_up()
-                    self._control = self._start_server()
+                    self._control = self._start_server(origin.python)
                     # gevent's recv waits even with MSG_DONTWAIT.
                     self._control.setblocking(False)
                 self._ids = ids
@@ -4301,11 +4305,11 @@ class Engine:
                 ours.close()
         raise NotRun
 
-    def _start_server(self) -> socket.socket:
+    def _start_server(self, interpreter: str | None) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
         this process. An accident may have ended the first try. After a setuid(2) of the host the
         interpreter may be out of reach. Raises OSError."""
-        for python in [self.python] * 2 if self.python else []:
+        for python in [interpreter] * 2 if interpreter else []:
             ours, theirs = self._socketpair()
             if _start_python(python, ours, theirs):
                 return ours
@@ -4406,8 +4410,9 @@ class Exchange:
     _gives_up_s = inf  # the moment after which no message is expected
     _path = ""  # of the output file, which an answer will name
 
-    def __init__(self, plan: Plan, closing: Cancel, cancel: Cancel) -> None:
+    def __init__(self, plan: Plan, origin: Origin, closing: Cancel, cancel: Cancel) -> None:
         self._plan = plan
+        self._origin = origin
         self._closing = closing
         self._tokens: Sequence[Cancel] = closing, cancel  # those that may stop the command
         # The longest that the caller waits, but for the ending of the command.
@@ -4478,7 +4483,7 @@ class Exchange:
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
             _engine.exchanges.add(self)
-            self._line = _engine.borrow(self._count_stops)
+            self._line = _engine.borrow(self._origin, self._count_stops)
             pipe_bytes = share_of_pipes(len(_engine.exchanges), self._plan.background)
             self._line.send_request(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
@@ -5097,6 +5102,7 @@ class Session:
 
     def __init__(self, terms: Terms, withheld: dict[str, str]) -> None:
         self.terms = terms
+        self.origin = Origin(_python(), confinement())
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
         # What no answer has told yet: withheld names, each with why, and two notes.
@@ -5185,7 +5191,7 @@ class Session:
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
-        exchange = Exchange(plan, self.closing, cancel)
+        exchange = Exchange(plan, self.origin, self.closing, cancel)
         job = None
         is_answered = False
         try:
@@ -5288,7 +5294,6 @@ class BashTool(NotCopied):
         require(right, "max_jobs", "a whole number from 0 up", max_jobs)
         first = Start(fsencode(check_directory(cwd)), encode_env(passed))
         folder = default_folder(row) if state_dir is None else check_state_folder(state_dir)
-        _engine.confinement = confinement()
         self._on_call = on_call
         terms = Terms(
             profile=row,
@@ -6222,7 +6227,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
-        _engine.python = None
+        tool._session.origin = tool._session.origin._replace(python=None)
     cancel = Cancel()
     told = (
         "bash_tool.py: the command has %gs to end; Ctrl-C again ends it now\n"

@@ -506,7 +506,9 @@ def test_a_fork_server_that_starts_slowly():
     """A fork server that a busy machine lets read little by little has read all of its code when it is asked for a
     supervisor: on Python 3.9 the code fills the socket, and a request found no room."""
     slow = "__import__('time').sleep(0.05) or os.read(control, min(65536, left - len(code)))"
-    with variant_module(("LOADER", "os.read(control, left - len(code))", slow))._engine._start_server() as end:
+    with variant_module(("LOADER", "os.read(control, left - len(code))", slow))._engine._start_server(
+        sys.executable
+    ) as end:
         assert fcntl.ioctl(end, termios.TIOCOUTQ, bytes(4)) == bytes(4)  # what the other end has not read (unix(7))
 
 
@@ -719,18 +721,17 @@ def test_a_job_of_another_tool_takes_no_place():
 
 
 @fault("a_host_without_streams", saboteur=("_above_standard", "F_DUPFD_CLOEXEC, 3", "F_DUPFD_CLOEXEC, 0"))
-@pytest.mark.parametrize("python", ["None", "_engine.python"], ids=["a fork of the host", "an interpreter"])
-def test_a_host_without_streams(python):
+@pytest.mark.parametrize("frozen", ["sys.frozen = True", ""], ids=["a fork of the host", "an interpreter"])
+def test_a_host_without_streams(frozen):
     """Commands run in a host whose descriptors 0 to 2 are closed, and the tool takes none of these."""
     program = """
-        from bash_tool import _engine
         said = os.dup(1)
         os.closerange(0, 3)
-        _engine.python = %s
+        %s
         text = BashTool().run("seq 9 | tail -n 1; exit 3").text
         os.write(said, repr((text, [fd for fd in range(3) if os.path.exists("/dev/fd/%%d" %% fd)])).encode())
     """
-    assert in_host(program % python) == repr(("[command failed: exit code 3]\n9\n", []))
+    assert in_host(program % frozen) == repr(("[command failed: exit code 3]\n9\n", []))
 
 
 def test_a_command_line_without_streams():
