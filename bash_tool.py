@@ -3385,6 +3385,9 @@ def argument_schemas(profile: Profile) -> dict[str, Schema]:
     }
 
 
+UNKNOWN_KEYS_NAMED = 5  # that one refusal names
+
+
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     """What a model sent, as a request, or why not. Null, and a `restart` that is false, count as
     not given."""
@@ -3398,7 +3401,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             'expected a JSON object such as {"command": "ls"}, got %s' % name_type(arguments)
         )
     known = argument_schemas(profile)
-    unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
+    unknown = join_names([key for key in arguments if key not in known][:UNKNOWN_KEYS_NAMED])
     if unknown:
         return refuse("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
     given = interpret(arguments, known)
@@ -3894,6 +3897,9 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     )
 
 
+TOO_LARGE_NAMED = 20  # variables that one note on `carry` names
+
+
 class Carry:
     """What is carried over from one command to the next."""
 
@@ -3933,7 +3939,7 @@ class Carry:
             note = "this command's working directory and exported variables were not kept"
             return [note] * was_kept
         starts[:] = start, taken[0]
-        names = join_names(taken[1][-NAMES_TOLD:])
+        names = join_names(taken[1][-TOO_LARGE_NAMED:])
         return ["too large to carry over to the next command: " + names] if names else []
 
 
@@ -4904,6 +4910,8 @@ def _await_ends(jobs: Sequence[Job], one_will_do: bool, timeout_s: float | None)
 # answer is written.
 
 MAX_JOBS = 32  # background jobs of one tool that live at once
+JOBS_NAMED = 32  # that one answer lists
+ENDED_JOBS_KEPT = 32  # that keep the last of their output in memory
 
 
 def check_directory(cwd: AnyPath | None) -> str:
@@ -4998,7 +5006,7 @@ class JobTable:
         if count < most:
             return None
         self.give_back_place(exchange)
-        jobs = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
+        jobs = name_jobs(live[:JOBS_NAMED]) or "none has a number yet"
         return reject(
             "too_many_jobs",
             "too many background jobs (%d of at most %d); "
@@ -5044,7 +5052,7 @@ class JobTable:
             job._monitor_pid = 0
             exchange.forget()
         self._recent.append(job)
-        if len(self._recent) > MAX_JOBS:
+        if len(self._recent) > ENDED_JOBS_KEPT:
             first = self._recent.popleft()
             first._outcome = first._outcome._replace(raw=())
         on_end = self._terms.on_job_end
@@ -5079,7 +5087,7 @@ class JobTable:
                 known = self._known[pid] = job
         if known is None:
             running = [job for job in jobs if job.status == "running"]
-            named = name_jobs(running[-MAX_JOBS:]) or "none"
+            named = name_jobs(running[-JOBS_NAMED:]) or "none"
             raise LookupError(
                 "no background process has the pid %s; running: %s" % (pid, named)
             )

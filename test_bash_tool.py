@@ -4018,7 +4018,7 @@ def test_req_bash_021_8_the_last_answer():
         assert killed.startswith("[Process %d exited with code 143 (SIGTERM).\n" % result.pid)
 
 
-@clause("021.9", saboteur=("JobTable.get", 'name_jobs(running[-MAX_JOBS:]) or "none"', '"none"'))
+@clause("021.9", saboteur=("JobTable.get", 'name_jobs(running[-JOBS_NAMED:]) or "none"', '"none"'))
 def test_req_bash_021_9_a_number_that_is_no_jobs():
     with BashTool(profile=keeping(0.5)) as tool:
         stranger = subprocess.Popen(lasting("sleep 600").split())
