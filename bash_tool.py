@@ -282,9 +282,9 @@ def describe_stop(ended: Outcome) -> str:
     return "cancelled" if ended.status == "cancelled" else ""
 
 
-def describe_end(ended: Outcome, before_number: str) -> str:
-    """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
-    answer and in the list of jobs, where a job that was told to stop has not failed."""
+def describe_end(ended: Outcome, in_file: bool = False) -> str:
+    """How a job ended: in the note in its file; else in the note of an answer and in the list of
+    jobs, where a job that was told to stop has not failed."""
     stopped = describe_stop(ended)
     if stopped:
         return "failed: " + stopped
@@ -292,9 +292,15 @@ def describe_end(ended: Outcome, before_number: str) -> str:
         return "error: " + ("lost" if ended.error == "lost" else ended.reason)
     code = ended.exit_code or 0
     if ended.signal:
-        how = "failed:" if before_number or ended.signal not in STOPPING else "ended by"
-        return "%s signal%s %d (%s)" % (how, before_number, code - 128, ended.signal)
-    return "failed: exit status%s %d" % (before_number, code) if code else "completed"
+        how = "failed: signal %d (%s)"
+        if in_file:
+            how = "failed: signal: %d (%s)"
+        elif ended.signal in STOPPING:
+            how = "ended by signal %d (%s)"
+        return how % (code - 128, ended.signal)
+    if not code:
+        return "completed"
+    return ("failed: exit status: %d" if in_file else "failed: exit status %d") % code
 
 
 # ---- 2 Supervisor ------------------------------------------------------------------------------
@@ -734,14 +740,21 @@ class Outcome(NamedTuple):
 
 
 _SENT_FIELDS = Outcome._fields.index("path")  # as many as a supervisor sends, from the first on
-# The fields of a job's record, by their type.
-RECORD_FIELDS: dict[Any, str] = {
-    int: "pid total_bytes at",
-    (int, float): "created duration_s limit_s",
-    str: "command status reason",
-    list: "supervisor notes",
-    (int, type(None)): "exit_code",
-    (str, type(None)): "signal error",
+RECORD_FIELDS: dict[str, Any] = {  # of a job, with the types that JSON gives them
+    "pid": int,
+    "total_bytes": int,
+    "at": int,
+    "created": (int, float),
+    "duration_s": (int, float),
+    "limit_s": (int, float),
+    "command": str,
+    "status": str,
+    "reason": str,
+    "supervisor": list,
+    "notes": list,
+    "exit_code": (int, type(None)),
+    "signal": (str, type(None)),
+    "error": (str, type(None)),
 }
 
 
@@ -1034,8 +1047,7 @@ class Output:
         """Writes down what is known by now, if there is a record; blanks keep the room."""
         import json  # here, because most supervisors run no job
 
-        names = " ".join(RECORD_FIELDS.values()).split()
-        fields = {name: getattr(known, name) for name in names}
+        fields = {name: getattr(known, name) for name in RECORD_FIELDS}
         text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
         with suppress(OSError):
             os.pwrite(self._record, text.ljust(RECORD_ROOM), 0)
@@ -1838,7 +1850,7 @@ class Command:
     def note_end(self) -> None:
         """Appends the completion note of a job."""
         ended = self.describe()
-        how, still = describe_end(ended, ":"), list_processes(self.leftovers, "%d %s")
+        how, still = describe_end(ended, in_file=True), list_processes(self.leftovers, "%d %s")
         how += "; still running: " + still if still else ""
         note = "\n\n[background process %s]\n" % how
         self.output.append_note(note)
@@ -2195,7 +2207,7 @@ Wanted = Union[str, "re.Pattern[str]"]  # to be searched for in a line
 Fields = dict[str, Any]  # names with values: of a record, of an answer, of a definition
 Schema = Mapping[str, Any]  # what JSON Schema says of a value
 Env = Mapping[str, str]  # an environment, or variables for one
-Withheld = dict[str, str]  # names of variables that do not pass, each with why
+Withheld = dict[str, bool]  # names of variables that do not pass: whether they look secret
 OnText = Callable[[str], object]  # takes live output
 Confirm = Callable[[str], bool]  # takes a command, and says whether it may run
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
@@ -2638,7 +2650,7 @@ def job_lines(outcome: Outcome) -> list[str]:
 
 def ended_note(path: str, outcome: Outcome) -> str:
     """The note with which the next answer of a tool tells that a job has ended."""
-    how = describe_end(outcome, "")
+    how = describe_end(outcome)
     if outcome.status != "timed_out":
         passed_s = outcome.duration_s
         how += " after " + format_seconds(round(passed_s, 1 if passed_s < 1 else 0))
@@ -3680,7 +3692,7 @@ def scrub_env(
     environ: Env, keep: Sequence[str] = (), drop: Sequence[str] = ()
 ) -> tuple[Env, Withheld]:
     """The environment without secrets, forced colours and what would switch the shell itself, with
-    the non-interactive defaults over what is there; and the withheld names, each with why.
+    the non-interactive defaults over what is there; and the withheld names.
 
     `keep` and `drop` are names, or globs of names: of variables that pass although they look
     secret, and of those that are withheld whatever they look like. A name in `keep`, other than a
@@ -3708,9 +3720,7 @@ def scrub_env(
             env[name] = value
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
-    return env, {
-        name: "" if name in chosen else ", because it looks secret" for name in sorted(withheld)
-    }
+    return env, {name: name not in chosen for name in sorted(withheld)}
 
 
 NAMES_TOLD = 20  # withheld variables that one note names
@@ -3731,14 +3741,16 @@ def withheld_notes(untold: Withheld, passed: Container[bytes], outcome: Outcome)
         if (name in NON_INTERACTIVE or fsencode(name) not in passed)
         and (tells_all or name in words or re.search(_REMOTE_NAME, name))
     ]
-    reasons: dict[str, list[str]] = {}
+    notes: dict[str, list[str]] = {}
     for name in told[:NAMES_TOLD]:
         with suppress(KeyError):  # another thread has told the name meanwhile
-            reasons.setdefault(untold.pop(name), []).append(shorten(name))
-    return [
-        "not passed to commands%s: %s" % (why, ", ".join(names))
-        for why, names in reasons.items()
-    ]
+            note = (
+                "not passed to commands, because it looks secret: "
+                if untold.pop(name)
+                else "not passed to commands: "
+            )
+            notes.setdefault(note, []).append(shorten(name))
+    return [note + ", ".join(names) for note, names in notes.items()]
 
 
 def check_env(environ: Env, what: str = "env") -> None:
@@ -3759,7 +3771,7 @@ def tool_env(
     drop: tuple[str, ...],
     has_prefix: bool,
 ) -> tuple[Env, Withheld]:
-    """The environment of a tool's commands, and the names that are withheld, each with why: the
+    """The environment of a tool's commands, and the names that are withheld: the
     scrubbed `environ` of the host, or `base` as it is with the defaults that it lacks; and what is
     added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
     which the file of BASH_ENV could read. Raises ValueError."""
@@ -3771,7 +3783,9 @@ def tool_env(
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
         check_env(base, "base_env")
         env, withheld = {**NON_INTERACTIVE, **base}, {}
-    return {**env, **added}, {name: why for name, why in withheld.items() if name not in added}
+    return {**env, **added}, {
+        name: is_secret for name, is_secret in withheld.items() if name not in added
+    }
 
 
 # A line of `export -p`, which bash would read again. bash 5.2 writes what cannot be printed as
@@ -3948,12 +3962,9 @@ def job_record(said: object) -> Outcome | None:
     program may have written it."""
     if not isinstance(said, dict):
         return None
-    known: Fields = {}
-    for wanted, names in RECORD_FIELDS.items():
-        for name in names.split():
-            known[name] = said.get(name)
-            if not isinstance(known[name], wanted):
-                return None
+    known: Fields = {name: said.get(name) for name in RECORD_FIELDS}
+    if not all(isinstance(known[name], kind) for name, kind in RECORD_FIELDS.items()):
+        return None
     if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
     return Outcome(**known)
@@ -5108,12 +5119,12 @@ class JobTable:
 class Session:
     """How a tool answers its calls, and what is remembered from one to the next."""
 
-    def __init__(self, terms: Terms, withheld: dict[str, str]) -> None:
+    def __init__(self, terms: Terms, withheld: Withheld) -> None:
         self.terms = terms
         self.origin = Origin(_python(), confinement())
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
-        # What no answer has told yet: withheld names, each with why, and two notes.
+        # What no answer has told yet: withheld names, and two notes.
         self._untold = withheld
         self._unlocked = [
             "files cannot be locked in the folder of the job: "
@@ -6272,7 +6283,7 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     for job in jobs:
         line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
             job.pid,
-            "running" if job.status == "running" else describe_end(job._outcome, ""),
+            "running" if job.status == "running" else describe_end(job._outcome),
             job.duration_s,
             format_size(job.total_bytes),
             make_printable(job.output_file),

@@ -512,7 +512,7 @@ OVERLONG = [
 def test_req_bash_003_7_the_limit_needs_no_host(command):
     ended = bash_tool.Outcome("timed_out", limit_s=86400.0)
     assert MODES.timeouts_s["background"] == 86400
-    assert bash_tool.describe_end(ended, ":") == "failed: timed out after 86400s"
+    assert bash_tool.describe_end(ended, in_file=True) == "failed: timed out after 86400s"
     program = """
         profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.2), grace_s=0.3)
         BashTool(state_dir="state", profile=profile).run("echo $$ > me; " + sys.argv[1], mode="background")

@@ -105,7 +105,7 @@ def notes(tool, case):
     outcome = {name: case[name] for name in ("command", "exit_code")}
     shown = tool.Outcome("exited", stdout=tool.Fitted(case.get("shown", ""), 0, False), **outcome)
     by_host = case.get("by the host", ())
-    untold = {name: "" if name in by_host else ", because it looks secret" for name in sorted(case["withheld"])}
+    untold = {name: name not in by_host for name in sorted(case["withheld"])}
     told = tool.withheld_notes(untold, (), shown)
     return {"notes": list(told), "still to be told": list(untold)}
 
