@@ -5036,7 +5036,7 @@ latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
 
 @clause("026.3", saboteur=("make_plan", "**env, **own}", "**own, **env}"))
 @few(any_of("default", "background"), st.dictionaries(any_of("MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"), latin))
-def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
+def test_req_bash_026_3_a_directory_and_variables_of_one_command(mode, env):
     Path("sub").mkdir(exist_ok=True)
     names = " ".join(["MY_TOKEN", "PAGER", "LANG", "EMPTY"])
     probe = 'pwd -P; for name in %s; do printf "%%s\\0" "${!name-unset}"; done >told' % names
@@ -5121,7 +5121,7 @@ def test_req_bash_026_6_ok(name, known):
 
 @clause("026.7", saboteur=("BashTool.call", "cwd,", "None,"))
 @few(st.dictionaries(any_of("MY_TOKEN", "PAGER", "é"), latin))
-def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
+def test_req_bash_026_7_call_takes_a_directory_and_variables(env):
     Path("sub").mkdir(exist_ok=True)
     probe = 'pwd; for name in MY_TOKEN PAGER; do printf "%s\\0" "${!name-unset}"; done >told; echo $PAGER'
     with BashTool() as tool:
