@@ -284,9 +284,9 @@ def describe_stop(ended: Report) -> str:
     return "cancelled" if ended.status == "cancelled" else ""
 
 
-def describe_end(ended: Report, before_number: str) -> str:
-    """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
-    answer and in the list of jobs, where a job that was told to stop has not failed."""
+def describe_end(ended: Report, in_file: bool = False) -> str:
+    """How a job ended: in the note in its file; else in the note of an answer and in the list of
+    jobs, where a job that was told to stop has not failed."""
     stopped = describe_stop(ended)
     if stopped:
         return "failed: " + stopped
@@ -294,9 +294,15 @@ def describe_end(ended: Report, before_number: str) -> str:
         return "error: " + ("lost" if ended.error == "lost" else ended.reason)
     code = ended.exit_code or 0
     if ended.signal:
-        how = "failed:" if before_number or ended.signal not in STOPPING else "ended by"
-        return "%s signal%s %d (%s)" % (how, before_number, code - 128, ended.signal)
-    return "failed: exit status%s %d" % (before_number, code) if code else "completed"
+        how = "failed: signal %d (%s)"
+        if in_file:
+            how = "failed: signal: %d (%s)"
+        elif ended.signal in STOPPING:
+            how = "ended by signal %d (%s)"
+        return how % (code - 128, ended.signal)
+    if not code:
+        return "completed"
+    return ("failed: exit status: %d" if in_file else "failed: exit status %d") % code
 
 
 # ---- 2 Supervisor ------------------------------------------------------------------------------
@@ -308,11 +314,13 @@ def describe_end(ended: Report, before_number: str) -> str:
 #
 # The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the
 # text of the command, and Output opens the pipes. Life has the phases and the rules: it takes what
-# has happened, and says what is to be done. Command.run is the one loop: it waits (Loop.wait calls
-# Output.read and Supervisor._hear there), looks, and does what the life says. If the command goes
-# on as a job, the host gets `answer` with the status `running`. From the report it gets `answer`
-# with how the command ended. A supervisor serves a second command only if nothing was left of the
-# first at its report. The host has left when the supervisor reads end of file on its line.
+# has happened, and says what is to be done. Command.run is the one loop: it waits in a selector
+# (Loop.wait calls Output.read and Supervisor._hear there), looks, and does what the life says. What
+# is read goes into an OutputBuffer, whose end is a bounded deque. TERM and KILL go to the process
+# group of the shell (os.killpg), then to each process that is left below this one. If the command
+# goes on as a job, the host gets `answer` with the status `running`. From the report it gets
+# `answer` with how the command ended. A supervisor serves a second command only if nothing was left
+# of the first at its report. The host has left when the supervisor reads end of file on its line.
 #
 # The end of the output and the exit of the shell are two events: a leftover holds the pipe after
 # the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
@@ -330,10 +338,13 @@ END_JOB_SIGNAL = signal.SIGURG
 
 
 # Where the kernel lists the processes of this process's own PID namespace. The numbers in the /proc
-# of another namespace belong to unrelated processes.
-PROC = "/proc" if os.path.realpath("/proc/self") == "/proc/%d" % os.getpid() else None
+# of another namespace belong to unrelated processes. Where there is none, nothing can have this
+# path, because /dev/null is no directory.
+PROC = (
+    "/proc" if os.path.realpath("/proc/self") == "/proc/%d" % os.getpid() else "/dev/null/proc"
+)
 # False where the kernel was built without CONFIG_PROC_CHILDREN.
-HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
+HAS_CHILDREN_FILES = os.path.exists(PROC + "/thread-self/children")
 # In a supervisor and in the fork server: whether descendants become children, and can be listed.
 # Else the process group of the shell is all that is known of a command: SPEC.md, "Fallbacks".
 SEES_TREE = False
@@ -576,12 +587,13 @@ def has_inner_number(pid: int) -> bool:
     return b"\t" in _of_status(pid, b"NSpid")
 
 
-def _signal(pid: int, *numbers: int) -> bool:
-    """Sends the signals in this order. False where the process, or with a negative number the
-    group, is gone or not to be signalled (kill(2))."""
+def _signal(pid: int, *numbers: int, to_group: bool = False) -> bool:
+    """Sends the signals in this order to a process, or to a process group. False where that is gone
+    or not to be signalled (kill(2))."""
+    send = os.killpg if to_group else os.kill
     try:
         for number in numbers:
-            os.kill(pid, number)
+            send(pid, number)
         return True
     except OSError:
         return False
@@ -752,14 +764,22 @@ class Outcome(NamedTuple):
     command: str = ""
 
 
-# The fields of a report that the record of a job keeps, by their type.
-RECORD_FIELDS: dict[Any, str] = {
-    int: "pid total_bytes at",
-    (int, float): "created duration_s limit_s",
-    str: "command status reason",
-    list: "supervisor notes",
-    (int, type(None)): "exit_code",
-    (str, type(None)): "signal error",
+# The fields of a report that the record of a job keeps, with the types that JSON gives them.
+RECORD_FIELDS: dict[str, Any] = {
+    "pid": int,
+    "total_bytes": int,
+    "at": int,
+    "created": (int, float),
+    "duration_s": (int, float),
+    "limit_s": (int, float),
+    "command": str,
+    "status": str,
+    "reason": str,
+    "supervisor": list,
+    "notes": list,
+    "exit_code": (int, type(None)),
+    "signal": (str, type(None)),
+    "error": (str, type(None)),
 }
 
 
@@ -812,13 +832,15 @@ def pack(message: Any) -> bytes:
 
 class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total counts all. The end
-    grows to twice what is kept before it is cut, so that few bytes are moved."""
+    is a deque of chunks, from which the first is dropped as soon as the others are enough."""
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self.newlines = 0
         self._count_lines = count_lines  # it costs a third of the throughput
-        self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
-        self._head, self._tail = bytearray(), bytearray()
+        self._head_bytes = head_bytes
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._surplus = -tail_bytes  # by how much the chunks are longer than what is kept
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived, and forgets from the middle what there is no room for."""
@@ -827,16 +849,15 @@ class OutputBuffer:
             self.newlines += chunk.count(b"\n")
         room = self._head_bytes - len(self._head)
         self._head += chunk[:room]
-        self._tail += chunk[room:]
-        surplus = len(self._tail) - self._tail_bytes
-        if surplus > self._tail_bytes:
-            del self._tail[:surplus]
+        self._tail.append(chunk[room:])
+        self._surplus += len(self._tail[-1])
+        while self._tail and self._surplus >= len(self._tail[0]):
+            self._surplus -= len(self._tail.popleft())
 
     def captured(self) -> Captured:
         """What is kept by now of the beginning and of the end, and the counts."""
-        surplus = max(0, len(self._tail) - self._tail_bytes)
-        head, tail = bytes(self._head), bytes(self._tail[surplus:])
-        return Captured(head, tail, self.total_bytes, self.newlines)
+        tail = b"".join(self._tail)[max(0, self._surplus) :]
+        return Captured(bytes(self._head), tail, self.total_bytes, self.newlines)
 
 
 class SupervisorEnd(Channel):
@@ -1051,8 +1072,7 @@ class Output:
         """Writes down how the job stands, if there is a record; blanks keep the room."""
         import json  # here, because most supervisors run no job
 
-        names = " ".join(RECORD_FIELDS.values()).split()
-        fields = {name: getattr(report, name) for name in names}
+        fields = {name: getattr(report, name) for name in RECORD_FIELDS}
         text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
         with suppress(OSError):
             os.pwrite(self._record, text.ljust(RECORD_ROOM), 0)
@@ -1258,7 +1278,7 @@ class Shell:
         fails. Once the shell is reaped its number may be given again, but where the tree cannot be
         seen the group is all that is known of the command."""
         is_known = self.popen.returncode is None or not SEES_TREE
-        return is_known and _signal(-self.popen.pid, *numbers)
+        return is_known and _signal(self.popen.pid, *numbers, to_group=True)
 
     def can_kill(self) -> bool:
         """False where a prefix of the shell has put what runs into a PID namespace of its own, in
@@ -1872,7 +1892,7 @@ class Command:
     def note_end(self) -> None:
         """Appends the completion note of a job."""
         ended = self.describe()
-        how, still = describe_end(ended, ":"), list_processes(self.leftovers, "%d %s")
+        how, still = describe_end(ended, in_file=True), list_processes(self.leftovers, "%d %s")
         how += "; still running: " + still if still else ""
         note = "\n\n[background process %s]\n" % how
         self.output.append_note(note)
@@ -2234,7 +2254,7 @@ Wanted = Union[str, "re.Pattern[str]"]  # to be searched for in a line
 Fields = dict[str, Any]  # names with values: of a record, of an answer, of a definition
 Schema = Mapping[str, Any]  # what JSON Schema says of a value
 Env = Mapping[str, str]  # an environment, or variables for one
-Withheld = dict[str, str]  # names of variables that do not pass, each with why
+Withheld = dict[str, bool]  # names of variables that do not pass: whether they look secret
 OnText = Callable[[str], object]  # takes live output
 Confirm = Callable[[str], bool]  # takes a command, and says whether it may run
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
@@ -2730,7 +2750,7 @@ def job_lines(outcome: Outcome) -> list[str]:
 def ended_note(path: str, outcome: Outcome) -> str:
     """The note with which the next answer of a tool tells that a job has ended."""
     report = outcome.report
-    how = describe_end(report, "")
+    how = describe_end(report)
     if report.status != "timed_out":
         passed_s = report.duration_s
         how += " after " + format_seconds(round(passed_s, 1 if passed_s < 1 else 0))
@@ -3514,6 +3534,9 @@ def argument_schemas(profile: Profile) -> dict[str, Schema]:
     }
 
 
+UNKNOWN_KEYS_NAMED = 5  # that one refusal names
+
+
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     """What a model sent, as a request, or why not. Null and a false `restart` are not given."""
     if isinstance(arguments, (str, bytes)):
@@ -3525,7 +3548,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         kind = name_type(arguments)
         return refuse('expected a JSON object such as {"command": "ls"}, got %s' % kind)
     known = argument_schemas(profile)
-    unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
+    unknown = join_names([key for key in arguments if key not in known][:UNKNOWN_KEYS_NAMED])
     if unknown:
         return refuse("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
     given = interpret(arguments, known)
@@ -3836,7 +3859,7 @@ def scrub_env(
     environ: Env, keep: Sequence[str] = (), drop: Sequence[str] = ()
 ) -> tuple[Env, Withheld]:
     """The environment without secrets, forced colours and what would switch the shell itself, with
-    the non-interactive defaults over what is there; and the withheld names, each with why.
+    the non-interactive defaults over what is there; and the withheld names.
 
     `keep` and `drop` are names, or globs of names: of variables that pass although they look
     secret, and of those that are withheld whatever they look like. A name in `keep`, other than a
@@ -3864,9 +3887,7 @@ def scrub_env(
             env[name] = value
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
-    return env, {
-        name: "" if name in chosen else ", because it looks secret" for name in sorted(withheld)
-    }
+    return env, {name: name not in chosen for name in sorted(withheld)}
 
 
 NAMES_TOLD = 20  # withheld variables that one note names
@@ -3888,14 +3909,16 @@ def withheld_notes(untold: Withheld, passed: Container[bytes], outcome: Outcome)
         if (name in NON_INTERACTIVE or fsencode(name) not in passed)
         and (tells_all or name in words or re.search(_REMOTE_NAME, name))
     ]
-    reasons: dict[str, list[str]] = {}
+    notes: dict[str, list[str]] = {}
     for name in told[:NAMES_TOLD]:
         with suppress(KeyError):  # another thread has told the name meanwhile
-            reasons.setdefault(untold.pop(name), []).append(shorten(name))
-    return [
-        "not passed to commands%s: %s" % (why, ", ".join(names))
-        for why, names in reasons.items()
-    ]
+            note = (
+                "not passed to commands, because it looks secret: "
+                if untold.pop(name)
+                else "not passed to commands: "
+            )
+            notes.setdefault(note, []).append(shorten(name))
+    return [note + ", ".join(names) for note, names in notes.items()]
 
 
 def check_env(environ: Env, what: str = "env") -> None:
@@ -3916,7 +3939,7 @@ def tool_env(
     drop: tuple[str, ...],
     has_prefix: bool,
 ) -> tuple[Env, Withheld]:
-    """The environment of a tool's commands, and the names that are withheld, each with why: the
+    """The environment of a tool's commands, and the names that are withheld: the
     scrubbed `environ` of the host, or `base` as it is with the defaults that it lacks; and what is
     added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
     which the file of BASH_ENV could read. Raises ValueError."""
@@ -3928,7 +3951,9 @@ def tool_env(
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
         check_env(base, "base_env")
         env, withheld = {**NON_INTERACTIVE, **base}, {}
-    return {**env, **added}, {name: why for name, why in withheld.items() if name not in added}
+    return {**env, **added}, {
+        name: is_secret for name, is_secret in withheld.items() if name not in added
+    }
 
 
 # A line of `export -p`, which bash would read again. bash 5.2 writes what cannot be printed as
@@ -4058,6 +4083,9 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     )
 
 
+TOO_LARGE_NAMED = 20  # variables that one note on `carry` names
+
+
 class Carry:
     """What is carried over from one command to the next."""
 
@@ -4097,7 +4125,7 @@ class Carry:
             note = "this command's working directory and exported variables were not kept"
             return [note] * was_kept
         starts[:] = start, taken[0]
-        names = join_names(taken[1][-NAMES_TOLD:])
+        names = join_names(taken[1][-TOO_LARGE_NAMED:])
         return ["too large to carry over to the next command: " + names] if names else []
 
 
@@ -4106,12 +4134,9 @@ def job_record(said: object) -> Report | None:
     program may have written it."""
     if not isinstance(said, dict):
         return None
-    known: Fields = {}
-    for wanted, names in RECORD_FIELDS.items():
-        for name in names.split():
-            known[name] = said.get(name)
-            if not isinstance(known[name], wanted):
-                return None
+    known: Fields = {name: said.get(name) for name in RECORD_FIELDS}
+    if not all(isinstance(known[name], kind) for name, kind in RECORD_FIELDS.items()):
+        return None
     if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
     return Report(**known)
@@ -4451,16 +4476,20 @@ def confinement() -> object:
         return (root,)
 
 
-class Engine:
-    """The fork server and the idle supervisors of this process, for its present user and groups,
-    and for the confinement that the process had when the last tool was made. A forked child has
-    none of them: it begins with an engine of its own."""
+class Origin(NamedTuple):
+    """What the supervisors of a tool come from."""
 
-    confinement: object = None
+    python: str | None  # runs the fork server; None: that is a fork of this process
+    confinement: object  # of the thread that made the tool
+
+
+class Engine:
+    """The fork server and the idle supervisors of this process, for its present user and groups and
+    for one origin: another one takes another fork server. A forked child has none of them: it
+    begins with an engine of its own."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
-        self.python = _python()  # None: the fork server is a fork of this process
         self._ids: object = None
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[HostEnd] = []
@@ -4475,7 +4504,7 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self, stops_wanted: Callable[[], int]) -> HostEnd:
+    def borrow(self, origin: Origin, stops_wanted: Callable[[], int]) -> HostEnd:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
         is full (278 requests), but not under the lock, which a fork takes. Raises OSError,
         NotRun."""
@@ -4484,15 +4513,15 @@ class Engine:
                 if stops_wanted():
                     break
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
-                ids = self.confinement, user
-                while self._idle:  # after a change of user all of these are closed
+                ids = origin, user
+                while self._idle:  # after a change all of these are closed
                     line = self._idle.pop()  # the latest first, so that the others end
                     if ids == self._ids and not _has_ended(line.socket):
                         return line
                     line.socket.close()
                 if ids != self._ids or self._control is None or _has_ended(self._control):
                     self.forget_fork_server()
-                    self._control = self._start_server()
+                    self._control = self._start_server(origin.python)
                     # gevent's recv waits even with MSG_DONTWAIT.
                     self._control.setblocking(False)
                 self._ids = ids
@@ -4504,11 +4533,11 @@ class Engine:
                 ours.close()
         raise NotRun
 
-    def _start_server(self) -> socket.socket:
+    def _start_server(self, interpreter: str | None) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
         this process. An accident may have ended the first try. After a setuid(2) of the host the
         interpreter may be out of reach. Raises OSError."""
-        for python in [self.python] * 2 if self.python else []:
+        for python in [interpreter] * 2 if interpreter else []:
             ours, theirs = self._socketpair()
             if _start_python(python, ours, theirs):
                 return ours
@@ -4594,8 +4623,9 @@ class Exchange:
     _gives_up_s = inf  # the moment after which no message is expected
     _path = ""  # of the output file, which an answer will name
 
-    def __init__(self, plan: Plan, closing: Cancel, cancel: Cancel) -> None:
-        self._plan, self._closing, self._cancel = plan, closing, cancel
+    def __init__(self, plan: Plan, origin: Origin, closing: Cancel, cancel: Cancel) -> None:
+        self._plan, self._origin = plan, origin
+        self._closing, self._cancel = closing, cancel
         # The longest that the caller waits, but for the ending of the command.
         self._waits_s = min(plan.answer_after_s, plan.limit_s)
         # The longest that the ending of a command takes.
@@ -4682,7 +4712,7 @@ class Exchange:
         supervisor; SpawnError."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            self._line = _engine.borrow(self._count_stops)
+            self._line = _engine.borrow(self._origin, self._count_stops)
             pipe_bytes = share_of_pipes(len(_engine.exchanges), self._plan.background)
             self._line.send_request(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
@@ -5110,6 +5140,8 @@ def _await_ends(jobs: Sequence[Job], one_will_do: bool, timeout_s: float | None)
 # answer is written.
 
 MAX_JOBS = 32  # background jobs of one tool that live at once
+JOBS_NAMED = 32  # that one answer lists
+ENDED_JOBS_KEPT = 32  # that keep the last of their output in memory
 
 
 def check_directory(cwd: AnyPath | None) -> str:
@@ -5201,7 +5233,7 @@ class JobTable:
         if count < most:
             return None
         self.give_back_place(exchange)
-        jobs = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
+        jobs = name_jobs(live[:JOBS_NAMED]) or "none has a number yet"
         return reject(
             "too_many_jobs",
             "too many background jobs (%d of at most %d); "
@@ -5242,7 +5274,7 @@ class JobTable:
             raw = end.raw if is_kept else ()
             job._take_end(end.report, [narrow(stream, self._terms.profile) for stream in raw])
         self._recent.append(job)
-        if len(self._recent) > MAX_JOBS:  # the latest keep their streams (021.8), 200 KiB each
+        if len(self._recent) > ENDED_JOBS_KEPT:  # the latest keep their streams (021.8)
             oldest = self._recent.popleft()
             oldest._take_end(oldest._report, ())
         on_end = self._terms.on_job_end
@@ -5277,7 +5309,7 @@ class JobTable:
                 latest = self._by_number[pid] = job
         if latest is None:
             running = [job for job in jobs if job.status == "running"]
-            named = name_jobs(running[-MAX_JOBS:]) or "none"
+            named = name_jobs(running[-JOBS_NAMED:]) or "none"
             raise LookupError(
                 "no background process has the pid %s; running: %s" % (pid, named)
             )
@@ -5300,11 +5332,12 @@ class JobTable:
 class Session:
     """How a tool answers its calls, and what is remembered from one to the next."""
 
-    def __init__(self, terms: Terms, withheld: dict[str, str]) -> None:
+    def __init__(self, terms: Terms, withheld: Withheld) -> None:
         self.terms = terms
+        self.origin = Origin(_python(), confinement())
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
-        # What no answer has told yet: withheld names, each with why, and two notes.
+        # What no answer has told yet: withheld names, and two notes.
         self._untold = withheld
         self._unlocked = [
             "files cannot be locked in the folder of the job: "
@@ -5389,7 +5422,7 @@ class Session:
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
-        exchange = Exchange(plan, self.closing, cancel)
+        exchange = Exchange(plan, self.origin, self.closing, cancel)
         job = None
         is_answered = False
         try:
@@ -5503,7 +5536,6 @@ class BashTool(NotCopied):
         require(right, "max_jobs", "a whole number from 0 up", max_jobs)
         first = Start(fsencode(check_directory(cwd)), encode_env(passed))
         folder = default_folder(row) if state_dir is None else check_state_folder(state_dir)
-        _engine.confinement = confinement()
         self._on_call = on_call
         terms = Terms(
             profile=row,
@@ -6451,7 +6483,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
-        _engine.python = None
+        tool._session.origin = tool._session.origin._replace(python=None)
     cancel = Cancel()
     told = (
         "bash_tool.py: the command has %gs to end; Ctrl-C again ends it now\n"
@@ -6489,7 +6521,7 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     for job in jobs:
         line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
             job.pid,
-            "running" if job.status == "running" else describe_end(job._stands(), ""),
+            "running" if job.status == "running" else describe_end(job._stands()),
             job.duration_s,
             format_size(job.total_bytes),
             make_printable(job.output_file),

@@ -317,7 +317,7 @@ def test_row_04_a_fork_server_that_is_hit_at_once():
                 bash_tool._engine.forget_fork_server()
                 bash_tool._engine._idle = []
                 hit = subprocess.Popen(["sh", "-c", "sleep %g; exec pkill -9 %s" % (n / 200, sys.argv[1])])
-                say(tool.run("echo alive").stdout, bash_tool._engine.python == sys.executable)
+                say(tool.run("echo alive").stdout, tool._session.origin.python == sys.executable)
                 hit.wait()
     """
 

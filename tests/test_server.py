@@ -47,8 +47,9 @@ def test_a_server_without_a_reader_ends_at_once():
     with Client(module=variant_module(FLUSH_S="120.0")) as client:
         client.begin(lasting("echo $$ > shell; sleep 600"))
         pid = number_in(Path("shell"))
+        # More than a pipe holds: an answer is being written when the reader goes.
+        client.send(*[request("ping", "x" * 4000)] * 20)
         client.process.stdout.close()
-        client.process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n' * 9)
         client.process.stdin.close()
         assert client.process.wait(timeout=PATIENCE_S) == 0 and not alive(pid)
 

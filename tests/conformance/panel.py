@@ -144,7 +144,7 @@ SERVERS = [
     # Output goes into a plain file, which opening empties.
     ("003.19", {"command": [["^", 'f=$(mktemp); exec 3>&1 >$f 2>&1; trap "cat $f >&3; rm $f" EXIT; ']]}),
     ("003.23", "Command.note_end", "self.ending = note", "self.output.buffers[0].add(note.encode())"),
-    ("003.24", "describe_end", "before_number or", ""),
+    ("003.24", "describe_end", "if in_file:", "if False:"),
     ("004.2", {"options": ["--keep-env", "REFRESH_*"]}),
     ("004.2", "SECRET_RULES", "|PRIVATE|PRIV|", "|PRIVATE|"),
     ("004.2", "SECRET_RULES", "|pam|jwt", "|pam"),
@@ -236,7 +236,7 @@ SERVERS = [
     ("014.3", "scrub_env", 'not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))', "True"),
     ("014.6", {"said": [["HTTPS_PROXY, ", ""]]}),
     ("014.6", "Session._finish", 'report.status != "rejected"', "True"),
-    *(("014.6", "withheld_notes", "reasons.items()", "sorted(reasons.items())[::%d]" % step) for step in (1, -1)),
+    *(("014.6", "withheld_notes", "notes.items()", "sorted(notes.items())[::%d]" % step) for step in (1, -1)),
     ("014.6", "withheld_notes", "told[:NAMES_TOLD]", TWENTY_FOR_EACH_REASON),
     ("014.8", "withheld_notes", "name in words", "name in outcome.command + output"),
     ("014.8", "scrub_env", "- kept -", "- kept - set(NON_INTERACTIVE) -"),
