@@ -418,7 +418,7 @@ def test_a_second_cancel_ends_what_swallows_int():
     """The way out for programs that a stop in steps keeps longer."""
     Path("stubborn.py").write_text(STUBBORN)
     begun_s = time.monotonic()
-    with BashTool(".", profile=tiny(default=120, grace=60)) as tool:
+    with BashTool(".", profile=tiny(default=120, grace=120)) as tool:
         cancel, asked = cancelled_when("got-2"), lambda: eventually(lambda: Path("me").exists()) and cancel.cancel()
         threading.Thread(target=asked, daemon=True).start()
         result = tool.run("exec %s stubborn.py" % sys.executable, cancel=cancel)
