@@ -22,7 +22,7 @@ $(VENV)/ready: pyproject.toml
 	touch $@
 
 .PHONY: test
-test: $(VENV)/ready     ## all tests, side by side in WORKERS processes: most of them wait; make test ARGS='-k 003_9'
+test: $(VENV)/ready     ## the tests that each change must pass, side by side: most of them wait; make test ARGS='-k 003_9'
 	$(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
 .PHONY: clause
@@ -30,7 +30,7 @@ clause: $(VENV)/ready   ## all that is said of a clause and its neighbours: make
 	@$(COMPILED) $(IN_VENV) -m tests.tools.clause $(OF)
 
 .PHONY: exhaustive
-exhaustive: $(VENV)/ready   ## the variants and long mixtures that `make test` leaves out
+exhaustive: $(VENV)/ready   ## the variants, accidents, configurations and mixtures that `make test` leaves out
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m exhaustive $(ARGS)
 
 .PHONY: thorough
@@ -51,10 +51,10 @@ format: $(VENV)/ready   ## lay out the code; make format ARGS=--check changes no
 
 .PHONY: check
 check:      ## what every change must pass, here and in both CIs: types, layout, tests, and the judge on our own server
-	@$(MAKE) --no-print-directory types
-	@$(MAKE) --no-print-directory format ARGS=--check
-	@$(MAKE) --no-print-directory test
-	@$(MAKE) --no-print-directory wire
+	@red=; for stage in types 'format ARGS=--check' test wire; do \
+	  eval $(MAKE) --no-print-directory $$stage || red="$$red, make $$stage"; \
+	done; \
+	[ -z "$$red" ] || { echo "red:$${red#,}"; exit 1; }
 
 .PHONY: saboteurs
 saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur; ARGS=003.9 for one, ARGS=third for a third
@@ -72,10 +72,6 @@ $(VENV)-$(OF)/ready: pyproject.toml
 .PHONY: integration
 integration: $(VENV)-$(OF)/ready    ## with real programs: OF=interop (sandboxes, clients, SDKs, sshd), packages, hosts or ray; ARGS=-s shows what was said, ARGS='-n 4 --dist worksteal' is faster
 	$(VENV)-$(OF)/bin/python -m pytest -m $(OF) tests/integration $(ARGS)
-
-.PHONY: ray
-ray:        ## the recipe for Ray on a cluster of two nodes on this machine, one of which is killed: 300 MB, one minute
-	@$(MAKE) --no-print-directory integration OF=ray ARGS="-s $(ARGS)"
 
 $(VENV)/bash_tool.pyc: bash_tool.py $(VENV)/ready    # the judge starts 700 servers, and to compile is half of a start
 	$(IN_VENV) -c 'import py_compile; py_compile.compile("bash_tool.py", "$@", doraise=True)'
@@ -108,15 +104,15 @@ matrix:     ## the tests on each Python of MATRIX (on the PATH or in pyenv), und
 	  py=$$(command -v python$$v || true); "$$py" -c '' 2>/dev/null || \
 	  py=$$(ls -d "$$(pyenv root 2>/dev/null)"/versions/$$v.*/bin/python 2>/dev/null | tail -n 1); \
 	  if [ -z "$$py" ]; then echo "python$$v: not found"; exit 1; fi; \
-	  echo "== $$($$py --version)"; $(MAKE) --no-print-directory test PYTHON=$$py VENV=.venv-$$v; \
+	  echo "== $$($$py --version)"; $(MAKE) --no-print-directory test exhaustive PYTHON=$$py VENV=.venv-$$v; \
 	done
-	@set -e; for flavour in $(FLAVOURS); do echo "== $$flavour"; env $$flavour $(MAKE) --no-print-directory test; done
+	@set -e; for flavour in $(FLAVOURS); do echo "== $$flavour"; env $$flavour $(MAKE) --no-print-directory test exhaustive; done
 	@set -e; for feature in $(LACKING); do echo "== without $$feature: what SPEC.md, section 6, takes away is not asked"; \
-	  BASH_TOOL_WITHOUT=$$feature $(MAKE) --no-print-directory test ARGS='--ignore=tests/test_accidents.py --ignore=tests/test_spec.py'; done
-	@set -e; if [ "$$(id -u)" != 0 ]; then echo "not root: make test is the same"; exit 0; fi; \
+	  BASH_TOOL_WITHOUT=$$feature $(MAKE) --no-print-directory test exhaustive ARGS='--ignore=tests/test_accidents.py --ignore=tests/test_spec.py'; done
+	@set -e; if [ "$$(id -u)" != 0 ]; then echo "not root: the same as above"; exit 0; fi; \
 	folder=$$(mktemp -d); chmod 755 $$folder; git archive HEAD | tar -x -C $$folder; chown -R nobody $$folder; \
 	echo "== as nobody, with $$($(USER_PYTHON) --version)"; cd $$folder; \
-	setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME=$$folder PATH=/usr/local/bin:/usr/bin:/bin $(MAKE) test PYTHON=$(USER_PYTHON); \
+	setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME=$$folder PATH=/usr/local/bin:/usr/bin:/bin $(MAKE) test exhaustive PYTHON=$(USER_PYTHON); \
 	rm -rf $$folder
 
 .PHONY: clean

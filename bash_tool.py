@@ -178,8 +178,8 @@ GRACE_S = 15.0              # the most between a stop's first signal and KILL (R
 LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
 PATIENT_S = 0.5             # for a parent to act on its signal, before its children get theirs
 FILTERS_S = 0.2             # for filters to print what they hold; for pools to end workers
-QUIET_S = 0.5               # without processor time: not busy with its own ending
-CUT_SHORT_S = 1.0           # before the end of the grace: TERM also to what is busy with that
+QUIET_S = 0.5               # without processor time: nothing is busy with its own ending
+LAST_S = 1.0                # before the end of the grace: TERM also to what is busy
 ASK_EVERY_S = 0.05          # the longest wait between two passes over what a stop asks to end
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
@@ -1296,15 +1296,17 @@ def leftover_notes(command: Command) -> list[str]:
 
 # In the masks of proc_pid_stat(5).
 _INT, _TERM = 1 << signal.SIGINT - 1, 1 << signal.SIGTERM - 1
+# Programs are known by their file: /proc/PID/comm of a script that is run by its first line has the
+# name of the script. The first list gets INT: these were seen to print at INT what they lose at
+# TERM, and to take no further step. gdb, gp, node, psql and sbcl do take one.
+INTERRUPTIBLE = "python ab dd ping wrk".split()
+SHELLS = "sh bash rbash dash ash zsh ksh ksh93 mksh fish csh tcsh busybox toybox".split()
 # At the end of their input they print what they hold, and act on nothing (see ACTS_AT_END).
 FILTERS = frozenset(
     "head tail less more grep rg sort uniq comm join wc tee cat sed awk gawk mawk cut tr jq column "
     "nl tac fold fmt pr rev paste od xxd hexdump base64 cksum md5sum b2sum sha1sum sha256sum "
     "sha512sum".split()
 )
-# Seen to print at INT what they lose at TERM, and to take no further step (docs/design.md). What is
-# not known gets TERM: gdb, gp, node, psql and sbcl go on with the next step after an INT.
-INTERRUPTIBLE = frozenset("python dd ping".split())
 # By the arguments, with a NUL behind each. With these a Python that reads lines takes the next one.
 READS_LINES = {
     "python": rb"\A[^\0]*(?:\0-[^\0]*)*?\0-[bBdEIOPqsSuvx]*i|\0-m\0(?:code|asyncio)\0"
@@ -1329,24 +1331,12 @@ SPAWNED = {
     "python": rb"\0--multiprocessing-fork\0|from multiprocessing\.forkserver import main"
     rb"|\.popen_loky_posix\0"
 }
-# Shells at work for a person.
-INTERACTIVE: dict[str, bytes] = dict.fromkeys(
-    "sh bash rbash dash ash zsh ksh ksh93 mksh fish csh tcsh busybox toybox".split(),
-    rb"\0-[A-Za-z]*i",
-)
+INTERACTIVE = {shell: rb"\0-[A-Za-z]*i" for shell in SHELLS}
 # These end when their command does, so they get no signal. timeout would pass it on to the filters
 # of its group; uv would send its command a second INT, which cuts off its work on the first.
-WRAPPERS = frozenset("timeout strace script uv su runuser sudo tini dumb".split())  # dumb-init
-
-# How a process stands in a stop:
-State = Literal[
-    "waits",  # for its signal: what it is below acts on its own first, and may end it
-    "spared",  # a filter gets the end of its input, a wrapper that of its command
-    "interrupted",  # by INT
-    "terminated",  # by TERM, or KILL in its place
-    "survives",  # TERM, perhaps: it handles or ignores it
-    "cleans up",  # started by what survives or was interrupted, or by such work: it may finish
-]
+WRAPPERS = frozenset(
+    "timeout strace script uv su runuser sudo sudo-rs tini tini-static dumb-init".split()
+)
 
 
 class Process(NamedTuple):
@@ -1360,7 +1350,7 @@ class Process(NamedTuple):
     caught: int = 0  # signals that it handles and does not block
     ignored: int = 0  # signals that it ignores, or blocks without a handler
     reads: str = ""  # its standard input: "file", "pipe", "live pipe" (of a filter); else empty
-    has_pending_interrupt: bool = False  # it was sent INT, and has not taken it yet
+    pending: int = 0  # signals that it was sent and has not taken yet
     used: int = 0  # processor time, with that of the children that it has reaped
 
 
@@ -1371,13 +1361,12 @@ def look_at(pid: int) -> Process:
     name, reads, folder = "", "", "%s/%d/" % (PROC, pid)
     line = _of_process(pid, "cmdline")
     with suppress(OSError):  # another user's, or gone
-        name = os.path.basename(os.readlink(folder + "exe")).partition(" ")[0].partition("-")[0]
-        # python3.11; python3.13t, without a GIL; debug builds.
-        if name.rstrip("td").rstrip("0123456789.") in ("python", "pypy"):
+        name = os.path.basename(os.readlink(folder + "exe")).partition(" ")[0]
+        if name.startswith(("python", "pypy")):  # python3.11; python3.13t, without a GIL
             name = "python"
         called = os.path.basename(os.fsdecode(line.partition(b"\0")[0]))
-        # One file, many programs: Alpine, some builds of coreutils.
-        if name in ("busybox", "toybox", "coreutils") and called in FILTERS | WRAPPERS:
+        # One file, many programs: busybox, toybox, some builds of coreutils.
+        if called in FILTERS | WRAPPERS:
             name = called
         mode = os.stat(folder + "fd/0").st_mode
         reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
@@ -1398,27 +1387,25 @@ def look_at(pid: int) -> Process:
         # While bash -i forks, it blocks TERM in place of ignoring it (make_child in its jobs.c).
         ignored | blocked & ~caught,
         reads,
-        caught & _INT > 0 and int(_of_status(pid, b"ShdPnd") or b"0", 16) & _INT > 0,
+        int(_of_status(pid, b"ShdPnd") or b"0", 16) if caught & _INT else 0,
         sum(map(int, fields[11:15])),
     )
 
 
 def fits(patterns: Mapping[str, bytes], process: Process) -> bool:
     """True if there is a pattern for the program of a process, and its arguments match that."""
-    pattern = patterns.get(process.program)
-    if pattern is None:
-        return False
     import re  # here, because most supervisors need it not
 
+    pattern = patterns.get(process.program, rb"(?!)")  # which matches nothing
     return re.search(pattern, process.line) is not None
 
 
 def takes_interrupt(process: Process) -> bool:
     """True for a process that may get INT in place of TERM. What handles TERM itself wants TERM."""
-    unfit = process.ignored if fits(SERVERS, process) else process.caught | process.ignored
-    if process.program not in INTERRUPTIBLE or not process.caught & _INT or unfit & _TERM:
+    if process.program not in INTERRUPTIBLE or not process.caught & _INT:
         return False
-    return not (process.reads and fits(READS_LINES, process))
+    unfit = process.ignored if fits(SERVERS, process) else process.caught | process.ignored
+    return not (unfit & _TERM or (process.reads and fits(READS_LINES, process)))
 
 
 def ending_signal(process: Process) -> int:
@@ -1430,16 +1417,23 @@ def ending_signal(process: Process) -> int:
 
 
 class Steps:
-    """Which processes a stop asks to end, and with which signal; none gets a signal twice."""
+    """Which processes a stop asks to end, and with which signal; none gets a signal twice.
+
+    | state       | what a process is in it                                                      |
+    | waits       | it gets its signal later: what it is below acts on its own, and may end it   |
+    | spared      | no signal: a filter gets the end of its input, a wrapper that of its command |
+    | interrupted | it has got INT                                                               |
+    | terminated  | it has got TERM, or KILL, which ends it                                      |
+    | survives    | it has got TERM, which it handles or ignores                                 |
+    | cleans up   | no signal: started by what is interrupted or survives, or by such work       |
+    """
 
     def __init__(self, grace_s: float, now: float) -> None:
         self._grace_s, self._most_s, self.begun_s = grace_s, grace_s / 10, now
-        self.states: dict[int, State] = {}  # by process
-        self.living_states: set[State] = {"waits"}  # of those that lived at the last pass
+        self.states: dict[int, str] = {}  # by process
+        self.living_states = {"waits"}  # of those that lived at the last pass
         self.cut_short = False  # something that was interrupted got TERM too
-        self._looked: dict[int, Process] = {}
-        # When it, or something below it, last used processor time, in seconds of the stop.
-        self._busy_s: dict[int, float] = {}
+        self._used, self._busy_until_s = 0, 0.0  # processor time of all processes
 
     def choose(self, looked: dict[int, Process], now: float) -> dict[int, int]:
         """The signals of one pass, in the order in which they are to be sent. `looked`: what lives,
@@ -1447,24 +1441,20 @@ class Steps:
         asked before its writer ends, and so before it reads the end of half an input. Where all get
         TERM at once no signals are chosen: TERM then goes to the group, which no fork at the same
         time escapes."""
-        is_first, passed_s = not self.states, now - self.begun_s
-        parents = {process.parent for process in looked.values()}
-        for pid, process in reversed(looked.items()):  # children before their parents
-            known = self._looked.get(pid)
-            if known is None or known.used != process.used:
-                self._busy_s[pid] = passed_s
-            if self._busy_s[pid] == passed_s:
-                self._busy_s[process.parent] = passed_s
-            if is_first:
-                is_wrapper = process.program in WRAPPERS
-                is_spared = is_wrapper if pid in parents else process.reads == "live pipe"
-                self.states[pid] = "spared" if is_spared else "waits"
-        self._looked = looked
         chosen: dict[int, int] = {}
+        is_first, passed_s = not self.states, now - self.begun_s
+        used = sum(process.used for process in looked.values())
+        if used != self._used:
+            self._used = used
+            self._busy_until_s = min(
+                passed_s + min(QUIET_S, self._most_s), self._grace_s - min(LAST_S, self._most_s)
+            )
         for pid, process in looked.items():
-            before = self.states.get(pid)
-            if before not in ("spared", "terminated", "survives", "cleans up"):
-                state = self._next_state(pid, before, chosen, passed_s)
+            before = self.states.get(pid, "waits" if is_first else "")
+            if is_first and (process.program in WRAPPERS or process.reads == "live pipe"):
+                self.states[pid] = "spared"
+            elif before in ("", "waits", "interrupted"):
+                state = self._next_state(process, before, looked, chosen, passed_s)
                 if state == "terminated":
                     chosen[pid] = ending_signal(process)
                     self.cut_short |= before == "interrupted"
@@ -1479,47 +1469,45 @@ class Steps:
         return chosen
 
     def _next_state(
-        self, pid: int, before: State | None, chosen: dict[int, int], passed_s: float
-    ) -> State:
-        process, above = self._looked[pid], self._looked[pid].parent
-        while (parent := self._looked.get(above)) and parent.program in WRAPPERS:
-            above = parent.parent
-        state_above, is_patient = (
-            self.states.get(above),
-            passed_s < min(PATIENT_S, self._most_s),
-        )
-        if not before and state_above in ("interrupted", "survives", "cleans up"):
+        self,
+        process: Process,
+        before: str,
+        looked: dict[int, Process],
+        chosen: dict[int, int],
+        passed_s: float,
+    ) -> str:
+        pid = process.parent
+        while (parent := looked.get(pid)) and self.states.get(pid) == "spared":
+            pid = parent.parent
+        above, is_patient = self.states.get(pid), passed_s < min(PATIENT_S, self._most_s)
+        if not before and above in ("interrupted", "survives", "cleans up"):
             return "cleans up"
         if passed_s >= self._grace_s / 3:
-            is_quiet = passed_s >= self._busy_s[pid] + min(QUIET_S, self._most_s)
-            is_last = passed_s >= self._grace_s - min(CUT_SHORT_S, self._most_s)
-            return "terminated" if is_quiet or is_last or before != "interrupted" else before
+            if before == "interrupted" and passed_s < self._busy_until_s:
+                return before
+            return "terminated"
         # If a child ends before its parent has taken INT, CPython may take that for a success:
         # waitpid(2) reaps the child, KeyboardInterrupt comes before its status is stored, the next
         # waitpid fails with ECHILD, and `subprocess` reads that as 0.
-        if (
-            state_above == "waits"
-            or chosen.get(above) == signal.SIGINT
-            or (parent and parent.has_pending_interrupt and is_patient)
-        ):
+        is_pending = parent and is_patient and parent.pending & _INT
+        if above == "waits" or is_pending or chosen.get(pid) == signal.SIGINT:
             return "waits"
         if not before:
             return "terminated"  # it was started by something that goes on
-        is_spawned = fits(SPAWNED, process) and not process.caught & _TERM
-        if (
-            parent
-            and process.program == "python"
-            and (is_spawned or process.line == parent.line)
-        ):
+        if parent and process.program == "python":
             # A multiprocessing.Pool ends its workers by itself, and hangs where a signal has ended
             # one that held a lock. One of ProcessPoolExecutor takes its next task after an INT. The
             # fork server of multiprocessing, and some workers, ignore INT.
-            if passed_s < min(FILTERS_S, self._most_s):
-                return "waits"
-            return "interrupted" if is_spawned and is_patient else "terminated"
-        if before == "interrupted" or not takes_interrupt(process):
-            return before if before == "interrupted" else "terminated"
-        if state_above in (None, "interrupted", "terminated"):
+            is_spawned = fits(SPAWNED, process) and not process.caught & _TERM
+            if is_spawned or process.line == parent.line:
+                if passed_s < min(FILTERS_S, self._most_s):
+                    return "waits"
+                return "interrupted" if is_spawned and is_patient else "terminated"
+        if before == "interrupted":
+            return before
+        if not takes_interrupt(process):
+            return "terminated"
+        if above in (None, "interrupted", "terminated"):
             return "interrupted"  # the parent has ended, or ends at once
         # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
         return "waits" if is_patient and "pipe" not in process.reads else "terminated"
@@ -3328,12 +3316,16 @@ def describe_mode(name: str, limit_s: float) -> str:
     return "%s (%s timeout)" % (name, limit)
 
 
+def describe_modes(profile: Profile) -> str:
+    return ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
+
+
 _MODE = 'mode="([a-z]+)"'  # as a description names one
 
 
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style."""
-    described = ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
+    described = describe_modes(profile)
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
     for name, schema in profile.parameters.items():
@@ -6268,7 +6260,7 @@ def _add_settings(parser: Any) -> None:
     add = parser.add_argument
     repeated = partial(add, action="append", default=[])
     add("--profile", type=str.lower, help="modes, jobs, streams or guarded (BASH_TOOL_PROFILE)")
-    add("--mode", help="default (30s), slow (15min) or background")
+    add("--mode", help=describe_modes(MODES))
     add(
         "--timeout",
         metavar="SECONDS",

@@ -1,7 +1,8 @@
 """The fixture of every test in this folder; the order of the tests where BASH_TOOL_SHUFFLE is a seed; what a worker leaves
-out at its end; and how loaded the machine was when a test failed."""
+out at its end; how many tests `make exhaustive` has beside those that ran; and how loaded the machine was when one failed."""
 
 import gc
+import importlib
 import os
 import random
 import signal
@@ -33,6 +34,35 @@ def pytest_sessionfinish():
 def pytest_configure(config):
     # The hooks of this file itself are not asked about the tests above its folder.
     config.pluginmanager.register(Load())
+    config.pluginmanager.register(Beside(config))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session):
+    if session.config.getoption("numprocesses", None):  # else each worker would compile a changed module for itself
+        importlib.import_module("test_bash_tool")
+
+
+class Beside:
+    """Says at the end how many tests `make exhaustive` has beside those of this run; with pytest-xdist a worker counts them."""
+
+    def __init__(self, config):
+        self.config, self.count = config, 0
+
+    def pytest_deselected(self, items):
+        self.count += sum("exhaustive" in item.keywords for item in items)
+
+    def pytest_sessionfinish(self):
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            self.config.workeroutput["beside"] = self.count
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node):
+        self.count = max(self.count, getattr(node, "workeroutput", {}).get("beside", 0))
+
+    def pytest_terminal_summary(self, terminalreporter):
+        if self.count and not self.config.option.keyword:
+            terminalreporter.write_line("not among them: %d tests of `make exhaustive`" % self.count)
 
 
 class Load:

@@ -38,6 +38,9 @@ def rows_of(heading):
     return [re.split(r" \| ", line[2:-2]) for line in lines if line.startswith("| ")]
 
 
+# The limits of MODES, by mode.
+MODES_S = next(json.loads(row[1]) for row in rows_of("4.1 Profiles") if row[0] == "`timeouts_s`")
+SLOW_MS = 1000 * MODES_S["slow"]
 # A level is built upon others: to ask for it is to ask for them too. "oracle" explains this implementation alone.
 UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if len(row) == 3}
 LEVELS_OF = {row[0][1:].split("]")[0]: row[3].split(", ") for row in rows_of("3.1 Contents")[1:]}
@@ -98,11 +101,21 @@ def offers_example(held, head, body):
 NOT_KEPT = "this command's working directory and exported variables were not kept"
 SILENT = "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
 LONGER_MODES = '[for longer commands use mode="slow", for servers mode="background"]'
+LONGER_SLOW = '[for longer commands use mode="slow"]'
 
 # What examples, tables and grammars say of background commands, and what a tool without them says in its place.
 WITHOUT_JOBS = (
-    *(("| %s\n" % LONGER_MODES, ""), (LONGER_MODES + "\n", ""), (', "background": 86400', ""), ("[job NL]? ", "")),
-    *((" [NL LONGER_MODES]?", ""), (", and not for a background command that runs", ""), (" text [end]? ", " text ")),
+    *(
+        ("| %s\n" % LONGER_MODES, ""),
+        (LONGER_MODES + "\n", LONGER_SLOW + "\n"),
+        (', "background": 86400', ""),
+        ("[job NL]? ", ""),
+    ),
+    *(
+        ("(LONGER_MODES | LONGER_SLOW)", "LONGER_SLOW"),
+        (", and not for a background command that runs", ""),
+        (" text [end]? ", " text "),
+    ),
 )
 
 
@@ -318,9 +331,14 @@ class Conversation:
 def on_the_wire(head, body):
     """Whether an example asks for nothing but what goes over a wire."""
     heads = {key for key, _ in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)}
-    scripts = [line for line, _, _ in steps_of(body) if line.startswith("$ ")]
     is_for_a_server = heads <= {"profile", "timeouts_s", "grace_s", "structured"}
-    return is_for_a_server and not re.search(r"\b(bash_tool|python3)\b", "\n".join(scripts))
+    return is_for_a_server and not starts_interpreters(body)
+
+
+def starts_interpreters(body):
+    """Whether a step of an example, `$ …`, runs the command line or a program in Python."""
+    scripts = [line for line, _, _ in steps_of(body) if line.startswith("$ ")]
+    return re.search(r"\b(bash_tool|python3)\b", "\n".join(scripts)) is not None
 
 
 def size_in_words(count):

@@ -21,8 +21,8 @@ from tests.known_commands import any_of, known_commands
 from tests.processes import AMPLE_S, FUNCTIONS, alive, eventually, functions_of_a_host, number_in
 from tests.spec import NOT_KEPT, fenced
 from tests.support import PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, THOROUGH, TOOL, BashTool, Client, bash_tool, cancelled_when
-from tests.support import descriptors, fault, few, first_of, in_bytes, in_host, lasting, long_look, needs_proc
-from tests.support import plain_bash, ran, side_by_side, stop_in, tiny
+from tests.support import descriptors, exhaustive, fault, few, first_of, in_bytes, in_host, lasting, long_look
+from tests.support import needs_proc, plain_bash, ran, side_by_side, stop_in, tiny
 
 
 @few(known_commands())
@@ -58,6 +58,7 @@ def test_a_server_is_not_dumpable_by_its_commands():
         assert os.stat(server).st_uid == 0  # the kernel's sign of a process that is not dumpable, proc(5)
 
 
+@exhaustive
 @needs_proc
 @fault("the_command_line_is_not_dumpable", saboteur=("_use", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"))
 def test_the_command_line_is_not_dumpable_by_its_command():
@@ -241,6 +242,7 @@ def test_a_large_standard_input(shell):
     assert output == "no\n" and took_s < 20 and seen == "0\n0\n", printed
 
 
+@exhaustive
 def test_a_long_state_with_all_bytes():
     """A variable of all bytes, 200 variables, and a directory of a long name; from 64 MiB on nothing is carried."""
     every = bytes(range(1, 256))

@@ -21,8 +21,9 @@ import pytest
 from tests.known_commands import NAP
 from tests.processes import PATIENCE_S, alive, eventually, number_in
 from tests.support import IN_A_SUPERVISOR, TOOL, WITHOUT, BashTool, Cancel, Client, background, bash_tool
-from tests.support import cancelled_when, changed, dying_host, fault, first_of, in_host, in_profile, keeping, lasting
-from tests.support import lives_in, needs_proc, notes_in, ran, record_beside, started, supervisor_of, tiny, told_in
+from tests.support import cancelled_when, changed, dying_host, exhaustive, fault, first_of, in_host, in_profile
+from tests.support import keeping, lasting, lives_in, needs_proc, notes_in, ran, record_beside, started
+from tests.support import supervisor_of, tiny, told_in
 from tests.support import variant_module, written
 
 
@@ -66,6 +67,7 @@ def test_a_program_on_standard_input():
 
 
 # Faults of jobs, as far as no clause says them.
+@exhaustive
 @fault("t18", saboteur=("Life.act", "seen.has_left and self.attached", "False"))
 @needs_proc
 def test_t18_the_agent_dies_while_it_starts_a_job():
@@ -181,6 +183,7 @@ def test_one_bad_record_spoils_no_other(wrong):
         assert good.kill() and not alive(good.pid)
 
 
+@exhaustive
 @needs_proc
 @pytest.mark.parametrize("how", ["slow", "killed"])
 def test_a_supervisor_that_does_not_get_to_its_command(how):

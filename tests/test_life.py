@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.known_commands import any_of
 from tests.spec import HERE, phases, rows_of, state_diagram
-from tests.support import bash_tool, draws, fault
+from tests.support import bash_tool, draws, exhaustive, fault
 
-CONSTANTS = "LEAVING UNKILLABLE HOST_LEFT_GRACE KILL_EVERY FILTERS ASK_EVERY".split()
-LEAVING_S, UNKILLABLE_S, HOST_LEFT_GRACE_S, KILL_EVERY_S, FILTERS_S, ASK_EVERY_S = (
+CONSTANTS = "LEAVING UNKILLABLE HOST_LEFT_GRACE KILL_EVERY FILTERS ASK_EVERY PATIENT LAST".split()
+LEAVING_S, UNKILLABLE_S, HOST_LEFT_GRACE_S, KILL_EVERY_S, FILTERS_S, ASK_EVERY_S, PATIENT_S, LAST_S = (
     getattr(bash_tool, name + "_S") for name in CONSTANTS
 )
 MIB, INT, TERM = 1 << 20, signal.SIGINT, signal.SIGTERM
@@ -37,6 +37,8 @@ KINDS = {
     "shell": (process(program="bash", caught=ON_INT), {TERM}),
     "python": (process(program="python", caught=ON_INT), {INT, TERM}),
     "swallows": (process(program="python", caught=ON_INT), {TERM}),
+    "busy": (process(program="python", caught=ON_INT), {TERM}),  # and uses the processor all the time
+    "late": (process(program="python", caught=ON_INT), {TERM}),  # and never takes an INT
     "deaf": (process(program="python", caught=ON_INT, ignored=ON_TERM), set()),
     "traps": (process(program="bash", caught=ON_INT | ON_TERM), {TERM}),
     "filter": (process(program="tail", reads="live pipe"), {TERM}),
@@ -72,7 +74,7 @@ class History(RuleBasedStateMachine):
         grace_s=any_of(15.0, 15.0, 0.3, 0.0),
         sees_tree=any_of(True, True, False),
         outsider=st.booleans(),
-        others=st.lists(st.tuples(any_of(*KINDS, "filter", "filter", "swallows"), st.booleans()), max_size=3),
+        others=st.lists(st.tuples(any_of(*KINDS, "filter", "filter", "swallows", "late"), st.booleans()), max_size=3),
         start=st.lists(any_of("due", "due", "exit", "killed", "stop", "kill_job"), max_size=4),
     )
     def begin(self, kind, ephemeral, grace_s, sees_tree, outsider, others, start):
@@ -262,7 +264,8 @@ class History(RuleBasedStateMachine):
             assert not in_steps or self.facts["heard_bytes"] - self.asked_bytes <= MIB, "a flood was read on"
             kinds = {self.known[pid] for pid in self.living}
             is_late = now > self.begun_s + self.plan.grace_s / 3 + ASK_EVERY_S + SAME
-            assert not in_steps or not is_late or "filter" in kinds, "a step of more than a third of the grace"
+            may = "filter" in kinds or ("busy" in kinds and now <= self.last_s() + ASK_EVERY_S + SAME)
+            assert not in_steps or not is_late or may, "a step of more than a third of the grace"
             spared = {pid for pid, state in self.life.steps.states.items() if state == "spared"}
             self.alone_s = min(self.alone_s, now) if in_steps and spared.issuperset(self.living) else inf
             assert now <= self.alone_s + min(FILTERS_S, self.plan.grace_s / 10) + 2 * ASK_EVERY_S + SAME
@@ -286,9 +289,28 @@ class History(RuleBasedStateMachine):
 
     def pass_of_steps(self, now):
         looked = {pid: KINDS[self.living[pid]][0]._replace(parent=self.parents[pid]) for pid in self.in_order()}
-        for pid, number in self.life.steps.choose(looked, now).items():
+        for pid in looked:
+            if self.living[pid] == "busy":
+                looked[pid] = looked[pid]._replace(used=int(self.now * 100))
+            elif self.living[pid] == "late" and (pid, INT) in self.sent:
+                looked[pid] = looked[pid]._replace(pending=ON_INT)
+        chosen = self.life.steps.choose(looked, now)
+        is_soon = now < self.begun_s + min(PATIENT_S, self.plan.grace_s / 10)
+        untaken = {pid for pid, seen in looked.items() if chosen.get(pid) == INT or (is_soon and seen.pending)}
+        for pid, number in chosen.items():
             assert number == TERM or self.now < self.begun_s + self.plan.grace_s / 3
+            assert untaken.isdisjoint(self.above(pid)), "it was ended before its parent has taken INT"
+        for pid, number in chosen.items():
             self.signal(pid, number)
+
+    def above(self, pid):
+        """The living processes that this one is below."""
+        while (pid := self.parents.get(pid)) in self.living:
+            yield pid
+
+    def last_s(self):
+        """When what is busy with its ending gets TERM."""
+        return self.begun_s + self.plan.grace_s - min(LAST_S, self.plan.grace_s / 10)
 
     def on_terminate(self):
         states = self.life.steps.states
@@ -376,6 +398,7 @@ def faults(name, saboteurs):
     return decorate
 
 
+@exhaustive
 @faults("a_life", WRONG_LIVES)
 def test_a_life_of_any_history_keeps_the_rules():
     """What the rules of `History` ask of each moment; and the moves of all histories are those of the docstring."""
@@ -409,6 +432,7 @@ PYTHON = process(program="python", caught=ON_INT)
 NODE = process(program="node", caught=BOTH)
 TAIL = process(program="tail", reads="live pipe")
 PSQL, DD = process(program="psql", caught=ON_INT), process(program="dd", caught=ON_INT)
+IGNORES = BASH._replace(ignored=ON_TERM)
 OTHER = PYTHON._replace(line=words("other"))
 TIMEOUT = process(program="timeout", caught=BOTH)
 
@@ -422,12 +446,12 @@ FORK_SERVER = process(program="python")._replace(line=b"python3\0-c\0from multip
 TAKES_INT = {"caught": ON_INT}
 INTERACTIVE = PYTHON._replace(reads="pipe", line=words("python3 -i"))
 INTERRUPTED, TRAPPED, WAITS = (PYTHON, "INT"), (TRAPPING, "TERM"), (below(2, PYTHON), "waits")
-PENDING, WAIT = (PYTHON._replace(has_pending_interrupt=True), "INT"), ("waits", "waits")
+PENDING, WAIT = (PYTHON._replace(pending=ON_INT), "INT"), ("waits", "waits")
 
 
-def busy(one, moment):
-    """What got INT, and has used the processor for so long."""
-    return one._replace(used=int(moment)), "INT"
+def busy(moment, one=PYTHON):
+    """What got INT, and has used as much of the processor by then."""
+    return one._replace(used=int(10 * moment)), "INT"
 
 
 # Of each pass the moment and the processes; of each process what it has been sent by then. The grace is 15 s.
@@ -498,7 +522,7 @@ STOPS = {
         (0, {2: TRAPPED, 3: (below(2, TIMEOUT), "spared"), 4: (below(3, PYTHON), "waits")}),
         (0.1, {3: (below(1, TIMEOUT), "spared"), 4: (below(3, PYTHON), "INT")}),
     ],
-    "timeout without a child": [(0, {2: (PYTHON, "INT"), 3: (TIMEOUT, "TERM")})],
+    "timeout without a child": [(0, {2: (PYTHON, "INT"), 3: (TIMEOUT, "spared")})],
     "an option that ends in i": [(0, {2: (PYTHON._replace(reads="pipe", line=words("python3 x --cli")), "INT")})],
     "a reader of a file below a shell with a trap": [
         (0, {2: TRAPPED, 3: (below(2, PYTHON, reads="file"), "waits"), 4: (below(1, PYTHON), "INT")})
@@ -510,7 +534,7 @@ STOPS = {
     ],
     "a filter": [(0, {2: (PLAIN, "TERM"), 3: (TAIL, "spared")}), (0.1, {3: (TAIL, "spared")})],
     "a filter of a pipe without a writer": [(0, {2: (PYTHON, "INT"), 3: (TAIL._replace(reads="pipe"), "TERM")})],
-    "a filter with a child": [(0, {2: (PYTHON, "INT"), 3: (TAIL, "TERM"), 4: (below(3, PLAIN), "TERM")})],
+    "a filter with a child": [(0, {2: (PYTHON, "INT"), 3: (TAIL, "spared"), 4: (below(3, PLAIN), "TERM")})],
     "what appears later": [
         (0, {2: INTERRUPTED, 5: (BASH, "TERM")}),
         (
@@ -537,21 +561,35 @@ STOPS = {
         (0.2, {3: (below(1, PYTHON), "INT"), 4: (below(3, PLAIN), "waits")}),
         (0.25, {3: (below(1, PYTHON), "INT"), 4: (below(3, PLAIN), "TERM")}),
     ],
+    "a Python that ignores INT": [(0, {2: INTERRUPTED, 3: (PYTHON._replace(caught=0), "TERM")})],
+    "what appears late": [
+        (0, {2: INTERRUPTED, 3: (BASH, "TERM")}),
+        (5, {2: busy(5), 3: (BASH, "TERM"), 4: (below(3, PLAIN), "TERM")}),
+    ],
+    "what handles no INT any more": [(0, {2: INTERRUPTED}), (0.1, {2: (PYTHON._replace(caught=0), "INT")})],
+    "a child of what ignores TERM": [(0, {2: (IGNORES, "TERM"), 3: (below(2, PYTHON), "waits")})],
+    "what such a one starts": [
+        (0, {2: (IGNORES, "TERM"), 3: INTERRUPTED}),
+        (0.1, {2: (IGNORES, "TERM"), 3: INTERRUPTED, 4: (below(2, PLAIN), "cleans up")}),
+    ],
     "a third of the grace": [
         *((moment, {2: INTERRUPTED, 3: (TAIL, "spared")}) for moment in (0, 4.9)),
         (5.0, {2: (PYTHON, "TERM"), 3: (TAIL, "spared")}),
     ],
     "busy with its ending": [
-        *((moment, {2: busy(PYTHON, moment), 3: INTERRUPTED}) for moment in (0, 4.9)),
-        (5.0, {2: busy(PYTHON, 5), 3: (PYTHON, "TERM")}),
-        (13.9, {2: busy(PYTHON, 13)}),
-        (14.0, {2: (PYTHON._replace(used=14), "TERM")}),
+        (0, {2: busy(0), 3: (PLAIN, "TERM")}),
+        *((moment, {2: busy(moment)}) for moment in (4.9, 5, 6)),
+        (6.4, {2: busy(6)}),
+        (6.5, {2: (busy(6)[0], "TERM")}),
     ],
-    "busy below": [
+    "what waits for one that is busy": [
         (0, {2: INTERRUPTED, 3: (below(2, OTHER), "waits")}),
-        *((moment, {2: INTERRUPTED, 3: busy(below(2, OTHER), moment)}) for moment in (0.1, 5, 6)),
-        (6.4, {2: INTERRUPTED, 3: busy(below(2, OTHER), 6)}),
-        (6.5, {2: (PYTHON, "TERM"), 3: (below(2, OTHER, used=6), "TERM")}),
+        *((moment, {2: INTERRUPTED, 3: busy(moment, below(2, OTHER))}) for moment in (0.1, 5, 9)),
+    ],
+    "busy to the end": [
+        (0, {2: busy(0), 3: (PLAIN, "TERM")}),
+        *((moment, {2: busy(moment)}) for moment in (4.9, 13.9)),
+        (14.0, {2: (busy(14)[0], "TERM")}),
     ],
     "below a shell with a trap that ends": [(0, {2: TRAPPED, 3: WAITS}), (0.1, {3: (below(1, PYTHON), "INT")})],
     "below a shell with a trap that goes on": [
@@ -562,50 +600,54 @@ STOPS = {
         (0, {2: (TRAPPING, "TERM"), 3: (below(2, PYTHON, reads="pipe"), "TERM"), 4: (below(1, PYTHON), "INT")})
     ],
 }
+TWO_OF_THREE = ('"survives", "cleans up"', '"interrupted", "cleans up"', '"interrupted", "survives"')
 WRONG_STEPS = [
-    ("ends_at_interrupt", "or process.program in SHELLS", ""),
-    ("ends_at_interrupt", "unfit |= process.caught", "pass"),
-    ("ends_at_interrupt", "is_python and not fits(SERVERS, process)", "is_python"),
-    *(("ends_at_interrupt", "or unfit & _TERM", ""), ("ends_at_interrupt", "not process.caught & _INT or", "")),
-    ("ends_at_interrupt", "or not process.reads", "or process.reads != 'file'"),
-    *(
-        ("ends_at_interrupt", "and fits(GOES_ON, process)", "and False"),
-        ("ends_at_interrupt", '(process.program, process.reads) == ("psql", "pipe")', "True"),
-    ),
-    *(
-        ("ending_signal", "process.ignored & _TERM and", ""),
-        ("Steps.choose", "ending_signal(process)", "signal.SIGTERM"),
-    ),
-    *(("Steps.choose", 'reads == "live pipe"', 'reads == "pipe"'), ("Steps.choose", "if pid in parents else", "or")),
-    *(("Steps.choose", "not is_new and", ""), ("Steps.choose", "if is_first and spares", "if spares")),
-    ("Steps.choose", "and passed_s < self._grace_s / 3", ""),
-    ("Steps.choose", "not in (_WAITS, last)", "not in (_WAITS,)"),
-    ("Steps.choose", "and self.asked_by == {signal.SIGTERM}", "and False"),
-    ("ends_at_interrupt", "(process.reads or not is_python) and", ""),
-    ("Steps.choose", "process.program in WRAPPERS", "False"),
-    ("Steps._choose_one", "and parent.program in WRAPPERS", "and False"),
-    ("Steps.choose", "elif is_new and is_cleanup:", "elif is_cleanup:"),
-    ("Steps.choose", "above in (signal.SIGINT, _CLEANUP)", "above == signal.SIGINT"),
-    ("Steps.choose", "above in (signal.SIGINT, _CLEANUP)", "above == _CLEANUP"),
-    ("Steps.choose", "self._processes[process.parent].caught & _TERM", "self._processes[process.parent].caught"),
-    ("Steps.choose", "above and self._processes[process.parent]", "self._processes.get(process.parent, process)"),
-    ("Steps._choose_one", '(ends or process.program == "python")', "ends"),
-    ("Steps._choose_one", '(ends or process.program == "python")', "True"),
-    ("Steps._choose_one", "if not above or", "if"),
-    ("Steps._choose_one", "return ending_signal(process)", "return ending_signal(parent or process)"),
-    ("Steps._choose_one", "is_spawned or process.line == parent.line", "is_spawned"),
-    ("Steps._choose_one", "is_spawned or process.line == parent.line", "process.line == parent.line"),
-    ("Steps._choose_one", "and not process.caught & _TERM", ""),
-    ("Steps._choose_one", "or passed_s < min(FILTERS_S, most_s):", ":"),
-    ("Steps._choose_one", "is_spawned and is_patient", "is_patient"),
-    ("Steps._choose_one", "is_spawned and is_patient", "is_spawned"),
-    ("Steps._choose_one", "and not (parent.caught | parent.ignored) & _TERM", ""),
-    (
-        "Steps._choose_one",
-        'return _WAITS if is_patient and "pipe" not in process.reads else signal.SIGTERM',
-        "return _WAITS",
-    ),
-    ("Steps._choose_one", "and \"pipe\" not in process.reads", ""),
+    ("takes_interrupt", "process.program not in INTERRUPTIBLE or", ""),
+    ("takes_interrupt", "or not process.caught & _INT", ""),
+    ("takes_interrupt", "process.ignored if fits(SERVERS, process) else", ""),
+    ("takes_interrupt", "process.caught | process.ignored", "process.ignored"),
+    ("takes_interrupt", "process.caught | process.ignored", "process.caught"),
+    ("takes_interrupt", "or (process.reads and fits(READS_LINES, process))", ""),
+    ("takes_interrupt", "process.reads and", ""),
+    ("ending_signal", "process.ignored & _TERM and", ""),
+    ("Steps.choose", "ending_signal(process)", "signal.SIGTERM"),
+    ("Steps.choose", 'reads == "live pipe"', 'reads == "pipe"'),
+    ("Steps.choose", "process.program in WRAPPERS or", ""),
+    ("Steps.choose", "if is_first and (", "if ("),
+    ("Steps.choose", '"waits" if is_first else ""', '"waits"'),
+    ("Steps.choose", "passed_s + min(QUIET_S, self._most_s),", ""),
+    ("Steps.choose", "min(LAST_S, self._most_s)", "0"),
+    ("Steps.choose", "if used != self._used", "if is_first"),
+    ("Steps.choose", "(process.caught | process.ignored) & _TERM", "process.ignored & _TERM"),
+    ("Steps.choose", "(process.caught | process.ignored) & _TERM", "process.caught & _TERM"),
+    ("Steps.choose", '"interrupted" != before', '"interrupted"'),
+    ("Steps.choose", 'and self.living_states <= {"terminated", "survives"}', "and False"),
+    ("Steps._next_state", 'and self.states.get(pid) == "spared"', "and False"),
+    ("Steps._next_state", "if not before and above", "if above"),
+    *(("Steps._next_state", '"interrupted", "survives", "cleans up"', two) for two in TWO_OF_THREE),
+    ("Steps._next_state", "passed_s >= self._grace_s / 3", "False"),
+    ("Steps._next_state", 'before == "interrupted" and passed_s', "passed_s"),
+    ("Steps._next_state", "and passed_s < self._busy_until_s", "and False"),
+    ("Steps._next_state", 'above == "waits" or', ""),
+    ("Steps._next_state", "is_pending or", ""),
+    ("Steps._next_state", "and is_patient and parent.pending", "and parent.pending"),
+    ("Steps._next_state", "or chosen.get(pid) == signal.SIGINT", ""),
+    ("Steps._next_state", 'if not before: return "terminated"', ""),
+    ("Steps._next_state", 'process.program == "python":', "takes_interrupt(process):"),
+    ("Steps._next_state", 'and process.program == "python":', ":"),
+    ("Steps._next_state", "is_spawned or process.line == parent.line", "is_spawned"),
+    ("Steps._next_state", "is_spawned or process.line == parent.line", "process.line == parent.line"),
+    ("Steps._next_state", "and not process.caught & _TERM", ""),
+    ("Steps._next_state", "passed_s < min(FILTERS_S, self._most_s)", "False"),
+    ("Steps._next_state", "is_spawned and is_patient", "is_patient"),
+    ("Steps._next_state", "is_spawned and is_patient", "is_spawned"),
+    ("Steps._next_state", 'if before == "interrupted": return before', ""),
+    ("Steps._next_state", "not takes_interrupt(process)", "False"),
+    ("Steps._next_state", '(None, "interrupted", "terminated")', '("interrupted", "terminated")'),
+    ("Steps._next_state", '(None, "interrupted", "terminated")', '(None, "terminated")'),
+    ("Steps._next_state", '(None, "interrupted", "terminated")', '(None, "interrupted")'),
+    ("Steps._next_state", '"waits" if is_patient and "pipe" not in process.reads else "terminated"', '"waits"'),
+    ("Steps._next_state", 'and "pipe" not in process.reads', ""),
 ]
 
 

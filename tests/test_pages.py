@@ -10,6 +10,7 @@ import pytest
 from tests.spec import HERE, rows_of
 from tests.support import MODES, PROFILES, SOURCE, BashTool, Client, bash_tool, needs_proc
 from tests.test_spec import converse_as, errors_of_the_code, profile_cell
+from tests.tools.values import stray, untold, wrong_copies
 
 
 MANUAL = (HERE / "docs" / "manual.md").read_text(encoding="utf-8")
@@ -156,33 +157,18 @@ def test_the_environment():
 
 
 def test_limits():
-    """The numbers of the table of limits are those of the code."""
-    size, words = bash_tool.format_size, {"KB": " KiB", "MB": " MiB", "GB": " GiB"}
-    sizes = {
-        "each end of longer output (MODES)": (MODES.snip_size,),
-        "one output file": (bash_tool.FILE_CAP_BYTES,),
-        "live output that waits for `on_output`": (bash_tool.LIVE_BYTES,),
-        "one message to the MCP server": (bash_tool.MAX_MESSAGE_BYTES,),
-    }
-    told = {name: size(each)[:-2] + words[size(each)[-2:]] for name, (each,) in sizes.items()}
-    of_a_folder = (bash_tool.FOLDER_CAP_BYTES >> 30, bash_tool.FOLDER_CAP_FILES)
-    told["all output files of a folder"] = "%d GiB, %d files" % of_a_folder
-    told["live background jobs of a tool"] = str(bash_tool.MAX_JOBS)
-    told["running calls of one MCP client"] = str(bash_tool.MAX_CALLS)
-    told["`timeout_s`, in the longest case"] = "%g s" % bash_tool.LONGEST_S
-    told["time of `slow`"] = "%g s" % MODES.timeouts_s["slow"]
-    told["time of `background`"] = told["time of a kept command in all"] = "%d s" % MODES.timeouts_s["background"]
-    told["from the first signal to SIGKILL"] = "%g s" % MODES.grace_s
-    after_the_end = (MODES.drain_idle_s, MODES.drain_total_s)
-    told["reading on after the shell's end"] = "%g s of silence, %g s in all" % after_the_end
-    default = tuple(row.timeouts_s["default"] for row in (MODES, bash_tool.JOBS))
-    told["time of the mode `default`"] = "%g s (JOBS, STREAMS, GUARDED: %g s)" % default
+    """What the table of limits says to change them with is to be had. `test_values` holds its numbers."""
     rows = table("limit")
-    told["time of one command"], told["output that is shown whole"] = "that of its mode", "by [profile](#profiles)"
-    assert {name: row[0].replace("1e9", "1e+09") for name, row in rows.items()} == told
     ways = re.findall(r"`(replace\(MODES.*?\))`", MANUAL)
     assert ways and all(eval(way, dict(vars(bash_tool), replace=dataclasses.replace)) for way in ways)
     assert set(bash_tool.LIMITS_ON_OUTPUT) - {"rolling_bytes"} <= set(re.findall(r"`(\w+)`", str(rows)))
+
+
+def test_values():
+    """A value of the code stands on each page as it is in the code, and docs/changes.md says where it is another one than
+    the last release had. `python -m tests.tools.values` writes them."""
+    said = [*wrong_copies(), *stray(), *untold()]
+    assert said == [], "\n".join(said)
 
 
 def test_command_line():

@@ -16,7 +16,7 @@ import pytest
 
 from tests.processes import PATIENCE_S, eventually, running
 from tests.spec import HERE
-from tests.support import RECIPES, TOOL, BashTool, needs_proc, needs_root, recipes, unique
+from tests.support import RECIPES, TOOL, BashTool, exhaustive, needs_proc, needs_root, recipes, unique
 from tests.test_spec import converse_as
 
 pytestmark = needs_proc
@@ -24,7 +24,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs setsid, setpri
 
 PAGE = RECIPES.read_text(encoding="utf-8")
 PYTHON = re.findall(r"(?ms)^```python\n(.*?)^```", PAGE)
-# What `make integration` and `make ray` run: each of these words stands in one block of Python.
+# What `make integration` runs, with OF=ray too: each of these words stands in one block of Python.
 ELSEWHERE = (
     *("client.messages", "client.responses", "client.chat", "anthropic-native", "bwrap", "import ray\n", "sandboxenv("),
     "deepagents",
@@ -81,6 +81,7 @@ tasks = [{"id": str(n), "command": command} for n in range(1, 61)]
 """
 
 
+@exhaustive
 @LINUX
 @pytest.mark.parametrize(
     "way, end", [("threads", "evaluate(tasks, 'results')"), ("asyncio", "asyncio.run(evaluate(tasks, 'results'))")]
@@ -175,6 +176,7 @@ def test_another_user():
         shutil.rmtree(folder)
 
 
+@exhaustive
 @LINUX
 def test_a_program_is_talked_to(tmp_path, monkeypatch):
     """Python behind a FIFO and `script`, as the page shows it: an answer, a Ctrl-C, a hidden password, an exit code."""

@@ -18,7 +18,8 @@ from hypothesis import example, given, strategies as st
 from tests.known_commands import any_of
 from tests.processes import CHANGED, PATIENCE_S, alive, eventually, number_in
 from tests.support import THOROUGH, TOOL, WITHOUT, BashTool, Client, background, bash_tool, birth, compiled_script
-from tests.support import fault, forked_program, in_host, keeping, lasting, lives_in, needs_proc, nowhere_to_write
+from tests.support import exhaustive, fault, forked_program, in_host, keeping, lasting, lives_in, needs_proc
+from tests.support import nowhere_to_write
 from tests.support import record_beside, request, stop_in, supervisor_of, tiny, variant_module, with_supervisors_that
 
 
@@ -235,6 +236,7 @@ def test_signals_of_a_busy_server(numbers):
             client.process.stderr.close()
 
 
+@exhaustive
 def test_a_sink_that_does_not_block():
     """Answers come whole through a descriptor made non-blocking elsewhere; after a full one nothing is run blindly."""
     ours, theirs = socket.socketpair()

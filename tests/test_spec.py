@@ -21,10 +21,11 @@ import pytest
 import test_bash_tool
 from tests.conformance.panel import BROKEN
 from tests.spec import CLAUSES, EXAMPLES, HERE, LEVELS_OF, REFERENCE, SPEC, TAG, UPON, Conversation, dumped_examples
-from tests.spec import fenced, holds_clause, offers_example, rows_of, spec_for, steps_of, without_jobs
+from tests.spec import fenced, holds_clause, offers_example, rows_of, spec_for, starts_interpreters, steps_of
+from tests.spec import without_jobs
 from tests.processes import PATIENCE_S
 from tests.support import MODES, PROFILES, SABOTEURS, SOURCE, TOOL, BashTool, Cancel, Client, bash_tool, changed, cli
-from tests.support import compiled_script, long_look, needs_proc, one_or_more, ran, recipes, sabotaged
+from tests.support import compiled_script, exhaustive, long_look, needs_proc, one_or_more, ran, recipes, sabotaged
 from tests.support import saboteurs_at_tests, slack_s
 from tests.tools.clause import checks_of
 from tests.tools.contents import contents, with_contents
@@ -502,7 +503,14 @@ class LibraryConversation(Conversation):
         self.holds(got, json.loads(line), json.dumps(got)[:3000])
 
 
-@pytest.mark.parametrize("number, head, body", [pytest.param(*each, id=each[0]) for each in EXAMPLES])
+def half_of(body):
+    """The marks of an example: `make test` leaves out those that start interpreters."""
+    return [exhaustive] if starts_interpreters(body) else []
+
+
+@pytest.mark.parametrize(
+    "number, head, body", [pytest.param(*each, id=each[0], marks=half_of(each[2])) for each in EXAMPLES]
+)
 def test_example(number, head, body, tmp_path, monkeypatch):
     """Every example of SPEC.md holds."""
     ends = number in ("003.3", "003.10", "003.19", "003.22")  # what it starts has ended when it is answered

@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 from hypothesis import example, given, strategies as st
 
+from test_bash_tool import AUTHENTICATION, OTHER_FAILURES
 from tests.known_commands import any_of
 from tests.support import GUARDED, JOBS, MODES, STREAMS, bash_tool
 
@@ -107,3 +109,9 @@ def test_profiles_that_cannot_be():
         with pytest.raises(ValueError) as refused:
             dataclasses.replace(row, **changes)
         assert str(refused.value) == reason
+
+
+def test_phrases_of_authentication():
+    """What programs say of a missing login is known for that, and no other failure is."""
+    for line in AUTHENTICATION + OTHER_FAILURES:
+        assert bool(re.search(bash_tool._UNAUTHENTICATED, line)) == (line in AUTHENTICATION), line

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.conformance.judge import Unasked, Wrong, asks, of_bash, on_both_sides, patience, printf, requested, words_of
 from tests.processes import FUNCTIONS, alive, eventually, functions_of_a_host, of_proc, parent_of, processes
-from tests.spec import LONGER_MODES, fenced, rows_of, size_in_words, verdicts
+from tests.spec import LONGER_MODES, LONGER_SLOW, MODES_S, SLOW_MS, fenced, rows_of, size_in_words, verdicts
 
 
 FULL_OUTPUT = r"\[full output: ([^\n]*)\]\n\Z"  # the path in the last line of an answer
@@ -26,7 +26,8 @@ CUT = r"\[output truncated in middle: [^\n]*\]\n"
 
 def timed_out(q, limit):
     """What stands above the output of a command in the mode default that has reached its timeout."""
-    return "[command timed out after %s]\n" % limit + (LONGER_MODES + "\n") * ("jobs" in q.judge.levels)
+    longer = LONGER_MODES if "jobs" in q.judge.levels else LONGER_SLOW
+    return "[command timed out after %s]\n%s\n" % (limit, longer)
 
 
 def with_startup(q, script, **env):
@@ -184,7 +185,7 @@ def description_of_mode(wire):
 
 @asks("002.1")
 @on_both_sides(("002.1", "s of `default`"))
-def thirty_seconds(q):
+def limit_of_default(q):
     q.has(description_of_mode(q.wire), "default (30s timeout)")
     ends = q.wire.begin("sleep 26; echo done")
     reply = q.says("echo on; sleep 600", timed_out(q, "30s") + "on\n", True, within_s=120)
@@ -193,8 +194,8 @@ def thirty_seconds(q):
 
 
 @asks("002.2")
-def fifteen_minutes(q):
-    q.has(description_of_mode(q.wire), "slow (15min timeout)")
+def limit_of_slow(q):
+    q.has(description_of_mode(q.wire), "slow (%dmin timeout)" % (MODES_S["slow"] / 60))
     q.says("sleep 31.5; echo done", "done\n", mode="slow", within_s=120)
     wire = q.server(timeouts={"slow": 1})
     q.says("echo on; sleep 600", "[command timed out after 1s]\non\n", True, wire=wire, mode="slow")
@@ -687,18 +688,19 @@ def understands_other_tools(q):
         q.equal(limited.given({"command": "sleep 0.6; echo hi", "timeout": most}).text, "hi\n")
         over = {"command": "echo hi", "timeout": most + 1}
         q.refused(over, "invalid arguments: " + number % (most, most + 1), wire=limited)
-    beside = '"run_in_background" needs a mode "background", and no "mode" beside it'
+    has_jobs = "jobs" in q.judge.levels
+    beside = 'give one of "mode" and "run_in_background"' if has_jobs else '"run_in_background" cannot be true here'
     null = dict.fromkeys(("timeout", "run_in_background", "description", "mode"))
     q.equal(wire.given({"command": "echo hi", **null}).text, "hi\n", "keys whose value is null:")
     for arguments, sentence in (
-        *(({"timeout": wrong}, number % (900000, wrong)) for wrong in (900001, 999, 10**15 - 1)),
-        ({"timeout": 1e2}, number % (900000, 100)),
-        *(({"timeout": wrong}, number % (900000, "a number of another size")) for wrong in (-(10**15), 10**15)),
+        *(({"timeout": wrong}, number % (SLOW_MS, wrong)) for wrong in (SLOW_MS + 1, 999, 10**15 - 1)),
+        ({"timeout": 1e2}, number % (SLOW_MS, 100)),
+        *(({"timeout": wrong}, number % (SLOW_MS, "a number of another size")) for wrong in (-(10**15), 10**15)),
         ({"timeout": 1500.5}, '"timeout" must be an integer, got number'),
         ({"timeout": True}, '"timeout" must be an integer, got boolean'),
         ({"run_in_background": "yes"}, '"run_in_background" must be a boolean, got string'),
         *(({"run_in_background": True, "mode": mode}, beside) for mode in ("slow", "fast")),
-        *([] if "jobs" in q.judge.levels else [({"run_in_background": True}, beside)]),
+        *([] if has_jobs else [({"run_in_background": True}, beside)]),
     ):
         q.refused({"command": "echo hi", **arguments}, "invalid arguments: " + sentence)
     if "jobs" in q.judge.levels:
@@ -719,7 +721,7 @@ def takes_near_misses(q):
         reply = wire.given({"command": "echo $$ > job; sleep 600", "run_in_background": "true", "mode": ""})
         q.that("<pid>" in reply.text and not reply.is_error, "a background command", reply.text)
         q.alive("job")
-    said = 'invalid arguments: "timeout" must be from 1000 to 900000 milliseconds, got 999'
+    said = 'invalid arguments: "timeout" must be from 1000 to %d milliseconds, got 999' % SLOW_MS
     q.refused({"command": "ls", "timeout": "999"}, said)
     for wrong in ("+5000", " 5000", "5e3", "5000.0", "", "5000\n", "\u0665000", "1" * 16):
         q.refused({"command": "ls", "timeout": wrong}, 'invalid arguments: "timeout" must be an integer, got string')
@@ -731,6 +733,14 @@ def takes_near_misses(q):
         reply = jobs.given({"command": "echo 7", "check_pid": 0, "kill_pid": "0", "timeout": "5000"})
         q.that("\n7\n" in reply.text and not reply.is_error, "the command: 0 is no process", reply.text)
         q.has(jobs.given({"check_pid": "4711"}).text, "the pid 4711;")
+
+
+@asks("006.15")
+def takes_an_object_in_a_string(q):
+    wire = q.wire
+    for arguments in ({"command": "echo hi"}, {"command": 'echo "hi"', "mode": "slow"}):
+        q.equal(wire.given(json.dumps(arguments)).text, "hi\n", "arguments that were encoded twice:")
+    q.refused(json.dumps({"command": 5}), 'invalid arguments: "command" must be a string, got integer')
 
 
 @asks("007.1", "007.3")

@@ -15,6 +15,7 @@ import time
 import test_bash_tool  # noqa: F401  (its properties fill SABOTEURS)
 from tests.conformance import borders, core, jobs, judge, output, server  # noqa: F401  (each registers its questions)
 from tests.conformance.judge import Judge, SLOW_QUESTIONS, WIRE_LEVELS, several_at_once
+from tests.spec import MODES_S, SLOW_MS
 from tests.support import SABOTEURS, SOURCE, TOOL, changed, one_or_more, written
 
 PANEL_AT_ONCE = 16  # servers
@@ -113,12 +114,18 @@ SERVERS = [
         "len(_engine.exchanges)",
         "(globals().setdefault('_ever', []).append(1) or len(_ever))",
     ),
-    ("002.2", {"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}, "said": [[r"slow \(30s", "slow (15min"]]}),
+    (
+        "002.2",
+        {
+            "env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'},
+            "said": [[r"slow \(30s", "slow (%dmin" % (MODES_S["slow"] / 60)]],
+        },
+    ),
     (
         "002.3",
         [
             ("Command.ask", "_signal(pid, number, signal.SIGCONT)", "_signal(self.shell.popen.pid, signal.SIGKILL)"),
-            ("Command.terminate", "sent = self.life.steps.sent", "return _signal(self.shell.popen.pid, 9)"),
+            ("Command.terminate", "states = self.life.steps.states", "return _signal(self.shell.popen.pid, 9)"),
             ("Command.kill", "self.shell.signal_group(signal.SIGKILL) _kill_below()", "pass"),
         ],
     ),
@@ -170,7 +177,7 @@ SERVERS = [
     ("006.1", {"said": [['"minLength": 1|"additionalProperties": false', '"additionalProperties": true']]}),
     ("006.3", {"said": [["30s timeout", "31s timeout"], ["<pwd>/[^<]*", "<pwd>/"]]}),
     ("006.4", *COUNTS_UNITS),
-    ("006.10", "argument_schemas", "1000 * longest_s", "900000"),
+    ("006.10", "argument_schemas", "1000 * longest_s", str(SLOW_MS)),
     ("006.10", "argument_schemas", "= max", "= profile.timeouts_s.get('slow') or max"),
     ("006.13", "interpret", "{1,15}", "+"),
     ("006.13", "interpret", 'value = value == "true"', "pass"),

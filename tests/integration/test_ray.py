@@ -1,4 +1,5 @@
-"""The recipe of docs/recipes.md for Ray, on a real cluster of two nodes on this machine, of which one is killed: `make ray`."""
+"""The recipe of docs/recipes.md for Ray, on a real cluster of two nodes on this machine, of which one is killed:
+`make integration OF=ray`, 300 MB, one minute."""
 
 import os
 import re

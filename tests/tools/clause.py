@@ -1,4 +1,5 @@
-"""Where one clause stands; and what is said of it and of its neighbours in the same requirement, tried side by side.
+"""Where one clause stands; and what is said of it and of its neighbours in the same requirement, tried side by side. Asked
+too are the other clauses that show a value of these, such as the limit of `slow`, as it is and as the last release had it.
 
 python -m tests.tools.clause 011.2      the clauses of requirement 011
 python -m tests.tools.clause 011        the same
@@ -6,6 +7,8 @@ python -m tests.tools.clause 011        the same
 
 import ast
 import importlib
+import inspect
+import json
 import os
 import re
 import subprocess
@@ -13,13 +16,16 @@ import sys
 import tempfile
 import time
 
-from tests.conformance.judge import WIRE_LEVELS
-from tests.spec import CLAUSES, HERE, holds_clause
+from tests.conformance import core, jobs, output, server  # noqa: F401  (they register questions)
+from tests.conformance.judge import QUESTIONS, WIRE_LEVELS
+from tests.spec import CLAUSES, EXAMPLES, HERE, holds_clause
 from tests.support import SOURCE, one_or_more, saboteurs_at_tests, spans
+from tests.tools.values import RELEASED, VALUES, codings
 
 
-# Tests that take no time and hold the pages to each other and to the code.
-PAGES = "test_pages or spec_levels or spec_contents or spec_constants or spec_results or spec_numbers or numbers_of_the_pages or the_code_names"
+# Beside the properties and examples: what holds the pages, texts and vectors to each other and to the code.
+FILES = [*("tests/test_%s.py" % name for name in ("spec", "pages", "texts", "vectors")), "test_bash_tool.py"]
+BOTH_HALVES = "not (interop or packages or hosts or ray)"  # `make test` and `make exhaustive`
 
 
 def places_of(number):
@@ -49,24 +55,43 @@ def definitions_around(line, node):
     return []
 
 
+def that_show_values_of(requirement):
+    """The clauses of other requirements in whose words, example, property or question a value of this one stands."""
+    released, names, properties = json.loads(RELEASED.read_text(encoding="utf-8"))["values"], [], {}
+    for name, (value, clause) in VALUES.items():
+        if clause.startswith(requirement + "."):
+            names += codings(name, value) | codings(name, released[name])
+    if not names:
+        return []
+    shown = re.compile(
+        r"(?<![\w.,])(?:%s)(?![\w,]*\d)" % "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    )
+    for name, test in vars(importlib.import_module("test_bash_tool")).items():
+        if name.startswith("test_req_bash_"):
+            test = inspect.unwrap(getattr(getattr(test, "hypothesis", test), "inner_test", test))
+            properties[".".join(name.split("_")[3:5])] = inspect.getsource(test)
+    found = []
+    for number, said in CLAUSES.items():
+        texts = [*said, properties[number], *(body for clause, _, body in EXAMPLES if clause == number)]
+        texts += map(inspect.getsource, QUESTIONS.get(number, []))
+        if not number.startswith(requirement + ".") and any(map(shown.search, texts)):
+            found.append(number)
+    return found
+
+
 def checks_of(requirement):
     """The name of each check and the words that run it."""
     neighbours = [number for number in CLAUSES if number.startswith(requirement + ".")]
-    chosen = "req_bash_%s_ or (example and %s.) or " % (requirement, requirement) + PAGES
+    others = that_show_values_of(requirement)
+    chosen = "not req_bash and not test_example or req_bash_%s_ or (example and %s.)" % (requirement, requirement)
+    for number in others:
+        chosen += " or req_bash_%s_ or example[%s]" % (number.replace(".", "_"), number)
     workers = ["-n", str(4 * (os.cpu_count() or 1)), "--dist", "worksteal"]
-    server = "%s %s --mcp" % (sys.executable, HERE / "bash_tool.py")
+    server_words = "%s %s --mcp" % (sys.executable, HERE / "bash_tool.py")
     checks = {
-        "properties, examples and pages": [
-            "pytest",
-            *workers,
-            "test_bash_tool.py",
-            "tests/test_spec.py",
-            "tests/test_pages.py",
-            "-k",
-            chosen,
-        ],
+        "properties, examples, pages, texts and vectors": ["pytest", *workers, *FILES, "-m", BOTH_HALVES, "-k", chosen],
         "saboteurs": ["tests.tools.saboteurs", *neighbours],
-        "the judge's questions": ["tests.conformance", server, requirement + ".*"],
+        "the judge's questions": ["tests.conformance", server_words, requirement + ".*", *others],
         "the judge's panel": ["tests.conformance.panel", requirement + ".*"],
     }
     if not any(holds_clause(WIRE_LEVELS, number) for number in neighbours):
@@ -81,6 +106,9 @@ def main(asked):
         sys.exit("SPEC.md has no clause and no requirement %r; OF is a number like 011.2 or 011" % asked)
     for place in places_of(asked):
         print(place, flush=True)
+    others = that_show_values_of(requirement)
+    if others:
+        print("clauses that show a value of these: " + " ".join(others), flush=True)
     begun, running, failed = time.monotonic(), {}, []
     for name, words in checks_of(requirement).items():
         output = tempfile.TemporaryFile()

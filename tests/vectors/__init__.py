@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from tests.spec import LEVELS_OF
+from tests.spec import LEVELS_OF, MODES_S
 
 HERE = Path(__file__).resolve().parent
 REPEATED = re.compile(r"(.{1,12}?)\1{15,}", re.DOTALL)
@@ -170,7 +170,8 @@ def lives(tool, case):
 KINDS = (texts, cuts, answers, arguments, secrets, notes, definitions, messages, lives)
 KINDS = {function.__name__: function for function in KINDS}
 BACKGROUND = re.compile(r'\bbackground\b(?!": false)')
-FOREGROUND_S = {"default": 30, "slow": 900}  # the timeouts of MODES where there are no background commands
+# The timeouts of MODES where there are no background commands.
+FOREGROUND_S = {mode: MODES_S[mode] for mode in ("default", "slow")}
 
 
 def has_jobs(case):
