@@ -284,9 +284,9 @@ def describe_stop(ended: Report) -> str:
     return "cancelled" if ended.status == "cancelled" else ""
 
 
-def describe_end(ended: Report, before_number: str) -> str:
-    """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
-    answer and in the list of jobs, where a job that was told to stop has not failed."""
+def describe_end(ended: Report, in_file: bool = False) -> str:
+    """How a job ended: in the note in its file; else in the note of an answer and in the list of
+    jobs, where a job that was told to stop has not failed."""
     stopped = describe_stop(ended)
     if stopped:
         return "failed: " + stopped
@@ -294,9 +294,15 @@ def describe_end(ended: Report, before_number: str) -> str:
         return "error: " + ("lost" if ended.error == "lost" else ended.reason)
     code = ended.exit_code or 0
     if ended.signal:
-        how = "failed:" if before_number or ended.signal not in STOPPING else "ended by"
-        return "%s signal%s %d (%s)" % (how, before_number, code - 128, ended.signal)
-    return "failed: exit status%s %d" % (before_number, code) if code else "completed"
+        how = "failed: signal %d (%s)"
+        if in_file:
+            how = "failed: signal: %d (%s)"
+        elif ended.signal in STOPPING:
+            how = "ended by signal %d (%s)"
+        return how % (code - 128, ended.signal)
+    if not code:
+        return "completed"
+    return ("failed: exit status: %d" if in_file else "failed: exit status %d") % code
 
 
 # ---- 2 Supervisor ------------------------------------------------------------------------------
@@ -308,11 +314,13 @@ def describe_end(ended: Report, before_number: str) -> str:
 #
 # The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the
 # text of the command, and Output opens the pipes. Life has the phases and the rules: it takes what
-# has happened, and says what is to be done. Command.run is the one loop: it waits (Loop.wait calls
-# Output.read and Supervisor._hear there), looks, and does what the life says. If the command goes
-# on as a job, the host gets `answer` with the status `running`. From the report it gets `answer`
-# with how the command ended. A supervisor serves a second command only if nothing was left of the
-# first at its report. The host has left when the supervisor reads end of file on its line.
+# has happened, and says what is to be done. Command.run is the one loop: it waits in a selector
+# (Loop.wait calls Output.read and Supervisor._hear there), looks, and does what the life says. What
+# is read goes into an OutputBuffer, whose end is a bounded deque. TERM and KILL go to the process
+# group of the shell (os.killpg), then to each process that is left below this one. If the command
+# goes on as a job, the host gets `answer` with the status `running`. From the report it gets
+# `answer` with how the command ended. A supervisor serves a second command only if nothing was left
+# of the first at its report. The host has left when the supervisor reads end of file on its line.
 #
 # The end of the output and the exit of the shell are two events: a leftover holds the pipe after
 # the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
@@ -330,10 +338,13 @@ END_JOB_SIGNAL = signal.SIGURG
 
 
 # Where the kernel lists the processes of this process's own PID namespace. The numbers in the /proc
-# of another namespace belong to unrelated processes.
-PROC = "/proc" if os.path.realpath("/proc/self") == "/proc/%d" % os.getpid() else None
+# of another namespace belong to unrelated processes. Where there is none, nothing can have this
+# path, because /dev/null is no directory.
+PROC = (
+    "/proc" if os.path.realpath("/proc/self") == "/proc/%d" % os.getpid() else "/dev/null/proc"
+)
 # False where the kernel was built without CONFIG_PROC_CHILDREN.
-HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
+HAS_CHILDREN_FILES = os.path.exists(PROC + "/thread-self/children")
 # In a supervisor and in the fork server: whether descendants become children, and can be listed.
 # Else the process group of the shell is all that is known of a command: SPEC.md, "Fallbacks".
 SEES_TREE = False
@@ -451,7 +462,7 @@ def make_folder(path: str) -> None:
     info = os.stat(path)
     is_safe = not info.st_mode & 0o022 or info.st_mode & stat.S_ISVTX  # sticky, as /tmp is
     if not is_safe or info.st_uid not in (os.geteuid(), 0):
-        raise PermissionError(errno.EPERM, "other users can change what is in %s" % path)
+        raise PermissionError(errno.EPERM, "other users can change what is in it")
 
 
 def make_scratch(folder: bytes) -> bytes:
@@ -576,12 +587,13 @@ def has_inner_number(pid: int) -> bool:
     return b"\t" in _of_status(pid, b"NSpid")
 
 
-def _signal(pid: int, *numbers: int) -> bool:
-    """Sends the signals in this order. False where the process, or with a negative number the
-    group, is gone or not to be signalled (kill(2))."""
+def _signal(pid: int, *numbers: int, to_group: bool = False) -> bool:
+    """Sends the signals in this order to a process, or to a process group. False where that is gone
+    or not to be signalled (kill(2))."""
+    send = os.killpg if to_group else os.kill
     try:
         for number in numbers:
-            os.kill(pid, number)
+            send(pid, number)
         return True
     except OSError:
         return False
@@ -629,9 +641,18 @@ class Named(NamedTuple):
 
 
 def name_descendants() -> list[Named]:
-    """The live processes below this one by their numbers, but for those that are just ending."""
-    found = [Named(pid, group, _command_line(pid)) for pid, group in descendants().items()]
-    return sorted(process for process in found if process.line)
+    """The live processes below this one by their numbers, but for those that are just ending. So is
+    what the `timeout` of busybox leaves: a process in a group of its own, without children, which
+    looks each second whether the command lives (coreutils/timeout.c of busybox)."""
+    import re  # here, because most supervisors need it not
+
+    found: list[Named] = []
+    for pid, group in descendants().items():
+        line = _command_line(pid)
+        is_timeout = re.match(r"(\S*/)?((busy|toy)box )?timeout ", line)
+        if line and not (is_timeout and group == pid and not _children(pid)):
+            found.append(Named(pid, group, line))
+    return sorted(found)
 
 
 def list_processes(processes: Sequence[Named], form: str = "pid %d %s") -> str:
@@ -743,14 +764,22 @@ class Outcome(NamedTuple):
     command: str = ""
 
 
-# The fields of a report that the record of a job keeps, by their type.
-RECORD_FIELDS: dict[Any, str] = {
-    int: "pid total_bytes at",
-    (int, float): "created duration_s limit_s",
-    str: "command status reason",
-    list: "supervisor notes",
-    (int, type(None)): "exit_code",
-    (str, type(None)): "signal error",
+# The fields of a report that the record of a job keeps, with the types that JSON gives them.
+RECORD_FIELDS: dict[str, Any] = {
+    "pid": int,
+    "total_bytes": int,
+    "at": int,
+    "created": (int, float),
+    "duration_s": (int, float),
+    "limit_s": (int, float),
+    "command": str,
+    "status": str,
+    "reason": str,
+    "supervisor": list,
+    "notes": list,
+    "exit_code": (int, type(None)),
+    "signal": (str, type(None)),
+    "error": (str, type(None)),
 }
 
 
@@ -803,13 +832,15 @@ def pack(message: Any) -> bytes:
 
 class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total counts all. The end
-    grows to twice what is kept before it is cut, so that few bytes are moved."""
+    is a deque of chunks, from which the first is dropped as soon as the others are enough."""
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self.newlines = 0
         self._count_lines = count_lines  # it costs a third of the throughput
-        self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
-        self._head, self._tail = bytearray(), bytearray()
+        self._head_bytes = head_bytes
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._surplus = -tail_bytes  # by how much the chunks are longer than what is kept
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived, and forgets from the middle what there is no room for."""
@@ -818,16 +849,15 @@ class OutputBuffer:
             self.newlines += chunk.count(b"\n")
         room = self._head_bytes - len(self._head)
         self._head += chunk[:room]
-        self._tail += chunk[room:]
-        surplus = len(self._tail) - self._tail_bytes
-        if surplus > self._tail_bytes:
-            del self._tail[:surplus]
+        self._tail.append(chunk[room:])
+        self._surplus += len(self._tail[-1])
+        while self._tail and self._surplus >= len(self._tail[0]):
+            self._surplus -= len(self._tail.popleft())
 
     def captured(self) -> Captured:
         """What is kept by now of the beginning and of the end, and the counts."""
-        surplus = max(0, len(self._tail) - self._tail_bytes)
-        head, tail = bytes(self._head), bytes(self._tail[surplus:])
-        return Captured(head, tail, self.total_bytes, self.newlines)
+        tail = b"".join(self._tail)[max(0, self._surplus) :]
+        return Captured(bytes(self._head), tail, self.total_bytes, self.newlines)
 
 
 class SupervisorEnd(Channel):
@@ -925,6 +955,7 @@ class Output:
 
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
+        self._where = make_printable(plan.folder) + ": "  # of the file, if there is none
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
         # None: the bytes go to a file, or are not saved.
@@ -1001,7 +1032,7 @@ class Output:
                 _lock(self._fd)
                 self._write(self._pending or b"")
             except OSError as problem:
-                self.problem = _reason(problem)
+                self.problem = self._where + _reason(problem)
             self._pending = None
 
     def _write(self, chunk: bytes | bytearray) -> None:
@@ -1017,6 +1048,7 @@ class Output:
         except OSError as problem:
             self.problem = _reason(problem)
             if os.fstat(self._fd).st_size == 0:  # on a full disk: no answer names an empty file
+                self.problem = self._where + self.problem
                 self.discard()
 
     def begin_job(self) -> None:
@@ -1027,22 +1059,20 @@ class Output:
         self.save()
         try:
             if self.problem:
-                raise OSError(self.problem)
+                raise OSError
             self._record = _create(record_of(self.path), os.O_RDWR)
             # Waits: a reader may hold the lock for a moment.
             self.unlocked = not _lock(self._record, fcntl.LOCK_EX)
             os.pwrite(self._record, b" " * RECORD_ROOM, 0)
         except OSError as problem:
-            raise SpawnError(
-                "spawn_failed", "no file for the job could be made: " + _reason(problem)
-            )
+            why = self.problem or self._where + _reason(problem)
+            raise SpawnError("spawn_failed", "no file for the job could be made: " + why)
 
     def write_record(self, report: Report) -> None:
         """Writes down how the job stands, if there is a record; blanks keep the room."""
         import json  # here, because most supervisors run no job
 
-        names = " ".join(RECORD_FIELDS.values()).split()
-        fields = {name: getattr(report, name) for name in names}
+        fields = {name: getattr(report, name) for name in RECORD_FIELDS}
         text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
         with suppress(OSError):
             os.pwrite(self._record, text.ljust(RECORD_ROOM), 0)
@@ -1173,7 +1203,11 @@ class Shell:
         except OSError as problem:
             if problem.filename != plan.cwd:
                 raise
-            why = make_printable(plan.cwd), _reason(problem)
+            import re  # here, because most supervisors need it not
+
+            # Of a path that is too long to be shown both ends; and no `]` ends the note.
+            cwd = re.sub("(.{100})..+(.{99})", r"\1…\2", make_printable(plan.cwd))
+            why = cwd.replace("]", r"\u005d"), _reason(problem)
             try:
                 if plan.cwd_required or self._has_prefix:
                     raise
@@ -1225,7 +1259,9 @@ class Shell:
             return ""
         code, name = read_returncode(self.popen.returncode)
         words = shorten(self._plan.shell[0]), name or "exit code %d" % code
-        return "the shell %s ended (%s) before it read the command" % words
+        why = "the shell %s ended (%s) before it read the command" % words
+        file = os.environb.get(b"BASH_ENV")
+        return why + "; the file of BASH_ENV may have ended it: " + quote(file) if file else why
 
     def carried(self) -> bytes:
         """What the shell has written behind its text, unless a signal has ended it."""
@@ -1242,7 +1278,7 @@ class Shell:
         fails. Once the shell is reaped its number may be given again, but where the tree cannot be
         seen the group is all that is known of the command."""
         is_known = self.popen.returncode is None or not SEES_TREE
-        return is_known and _signal(-self.popen.pid, *numbers)
+        return is_known and _signal(self.popen.pid, *numbers, to_group=True)
 
     def can_kill(self) -> bool:
         """False where a prefix of the shell has put what runs into a PID namespace of its own, in
@@ -1274,8 +1310,7 @@ def leftover_notes(command: Command) -> list[str]:
         command.supervisor.wait(0.0)
     if output.pipes:
         output.save()
-        problem = output.problem
-        path = NOWHERE % problem if problem else make_printable(output.path)
+        path = make_printable(output.path or NOWHERE % output.problem)
     more = "; output goes on to %s" % path if path else ""
     if not left:
         held = "something started by the command still holds its output open"
@@ -1857,7 +1892,7 @@ class Command:
     def note_end(self) -> None:
         """Appends the completion note of a job."""
         ended = self.describe()
-        how, still = describe_end(ended, ":"), list_processes(self.leftovers, "%d %s")
+        how, still = describe_end(ended, in_file=True), list_processes(self.leftovers, "%d %s")
         how += "; still running: " + still if still else ""
         note = "\n\n[background process %s]\n" % how
         self.output.append_note(note)
@@ -2219,7 +2254,7 @@ Wanted = Union[str, "re.Pattern[str]"]  # to be searched for in a line
 Fields = dict[str, Any]  # names with values: of a record, of an answer, of a definition
 Schema = Mapping[str, Any]  # what JSON Schema says of a value
 Env = Mapping[str, str]  # an environment, or variables for one
-Withheld = dict[str, str]  # names of variables that do not pass, each with why
+Withheld = dict[str, bool]  # names of variables that do not pass: whether they look secret
 OnText = Callable[[str], object]  # takes live output
 Confirm = Callable[[str], bool]  # takes a command, and says whether it may run
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
@@ -2324,7 +2359,7 @@ class Result:
         if self.ok or self.status == "running":
             return self
         command, lines = self._told
-        code = self.exit_code or EXIT_CODES.get(self.status, EXIT_CODES["failed"])
+        code = self.exit_code or EXIT_CODES.get(self.status, 125)
         raise subprocess.CalledProcessError(code, command, lines + self.stdout, self.stderr)
 
     def to_dict(self) -> Fields:
@@ -2715,7 +2750,7 @@ def job_lines(outcome: Outcome) -> list[str]:
 def ended_note(path: str, outcome: Outcome) -> str:
     """The note with which the next answer of a tool tells that a job has ended."""
     report = outcome.report
-    how = describe_end(report, "")
+    how = describe_end(report)
     if report.status != "timed_out":
         passed_s = report.duration_s
         how += " after " + format_seconds(round(passed_s, 1 if passed_s < 1 else 0))
@@ -2742,10 +2777,12 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
         text = with_newline(text) + outcome.stderr.text
     text += report.ending
     lines = [status_line(outcome)]
-    has_longer = "mode" in profile.parameters and "slow" in profile.timeouts_s
-    if has_longer and outcome.mode == "default" and report.status == "timed_out":
-        servers = ', for servers mode="background"' * ("background" in profile.timeouts_s)
-        lines.append('[for longer commands use mode="slow"%s]' % servers)
+    modes = profile.timeouts_s if "mode" in profile.parameters else ()
+    if "slow" in modes and outcome.mode == "default" and report.status == "timed_out":
+        longer = '[for longer commands use mode="slow"]'
+        if "background" in modes:
+            longer = '[for longer commands use mode="slow", for servers mode="background"]'
+        lines.append(longer)
     lines += note_lines(outcome)
     if report.pid is not None:
         lines += job_lines(outcome)
@@ -3136,18 +3173,22 @@ class Profile:
         for name, kind in _KINDS.items():
             value = getattr(self, name)
             require(isinstance(value, kind), name, "a value such as JOBS.%s" % name, value)
-        told, truncation, streams = self.format.tells_of, self.truncation, self.streams
-        one_row = "what goes with the format: take both from one row"
-        require(told == truncation.keeps, "truncation", one_row, truncation.keeps)
-        # Beside another notice than that of "ends" each stream has a place of its own.
-        right = told == "ends" or streams is not Streams.MERGED
-        require(right, "streams", one_row, streams)
         tells_jobs, limits = self.format.tells_jobs, self.timeouts_s
-        wanted = 'seconds by mode such as {"default": 30}'
-        if not tells_jobs:
-            wanted += ', without "background": the format cannot tell of jobs'
-        right = "default" in limits and (tells_jobs or "background" not in limits)
-        require(right, "timeouts_s", wanted, limits)
+        told, one_row = (
+            self.format.tells_of,
+            "what goes with the format: take both from one row",
+        )
+        require(told == self.truncation.keeps, "truncation", one_row, self.truncation.keeps)
+        # Beside another notice than that of "ends" each stream has a place of its own.
+        right = told == "ends" or self.streams is not Streams.MERGED
+        require(right, "streams", one_row, self.streams)
+        require(
+            "default" in limits and (tells_jobs or "background" not in limits),
+            "timeouts_s",
+            'seconds by mode such as {"default": 30}, '
+            'without "background" where the format cannot tell of jobs',
+            limits,
+        )
         for mode, limit_s in limits.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in WAITS:
@@ -3323,6 +3364,19 @@ def describe_modes(profile: Profile) -> str:
 _MODE = 'mode="([a-z]+)"'  # as a description names one
 
 
+def describe_tool(profile: Profile, modes: Sequence[str]) -> str:
+    """The description, for this row. Of modes that the row lacks, or that a host has taken out,
+    nothing is said."""
+    parts = profile.description.split("\n\n")
+    text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= {*modes})
+    merged = profile.streams is Streams.MERGED
+    text = text.replace(
+        "{streams}", "combined stdout/stderr" if merged else "stdout and stderr"
+    )
+    text = text.replace("{lines}", str(profile.max_output_lines))
+    return text.replace("{size}", format_size(profile.max_output_bytes))
+
+
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style."""
     described = describe_modes(profile)
@@ -3342,16 +3396,7 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     if profile.required:
         arguments["required"] = list(profile.required)
     arguments.update(properties=properties, additionalProperties=False)
-    # Of modes that the row lacks, or that a host has taken out, nothing is said.
-    parts = profile.description.split("\n\n")
-    text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= {*modes})
-    merged = profile.streams is Streams.MERGED
-    text = (
-        text.replace("{streams}", "combined stdout/stderr" if merged else "stdout and stderr")
-        .replace("{lines}", str(profile.max_output_lines))
-        .replace("{size}", format_size(profile.max_output_bytes))
-        .replace("{cwd}", make_printable(cwd))
-    )
+    text = describe_tool(profile, modes).replace("{cwd}", make_printable(cwd))
     told = {"name": "bash", "description": text}
     if style == "openai":  # its strict form knows no key that may be left out
         for name in set(properties) - set(profile.required):
@@ -3489,21 +3534,21 @@ def argument_schemas(profile: Profile) -> dict[str, Schema]:
     }
 
 
+UNKNOWN_KEYS_NAMED = 5  # that one refusal names
+
+
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
-    """What a model sent, as a request, or why not. Null, and a `restart` that is false, count as
-    not given."""
+    """What a model sent, as a request, or why not. Null and a false `restart` are not given."""
     if isinstance(arguments, (str, bytes)):
         try:
-            arguments = load_json(arguments)
+            arguments = unwrap(load_json(arguments))
         except ValueError as problem:
             return refuse("not a JSON object (%s)" % shorten(problem))
-    arguments = unwrap(arguments)
     if not isinstance(arguments, Mapping):
-        return refuse(
-            'expected a JSON object such as {"command": "ls"}, got %s' % name_type(arguments)
-        )
+        kind = name_type(arguments)
+        return refuse('expected a JSON object such as {"command": "ls"}, got %s' % kind)
     known = argument_schemas(profile)
-    unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
+    unknown = join_names([key for key in arguments if key not in known][:UNKNOWN_KEYS_NAMED])
     if unknown:
         return refuse("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
     given = interpret(arguments, known)
@@ -3516,8 +3561,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             return refuse(wrong)
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
-    if len(chosen) > 1 and given.get("command") == "":  # a strict schema has each key filled
-        chosen.remove("command")
+    if given.get("command") == "":  # a strict schema makes a model fill each key
+        chosen = chosen[1:] or chosen
     if len(verbs) > 1 and len(chosen) != 1:
         got = join_names(chosen) or "none"
         return refuse("exactly one of %s is required, got %s" % (join_names(verbs), got))
@@ -3608,6 +3653,18 @@ NOT_CARRIED = frozenset(map(fsencode, (*DROPPED_NAMES, "BASH_ENV", "SHLVL")))
 # again, or stands behind a lookbehind.
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 SECRET_RULES = (
+    # What a bundler publishes: it writes the value into pages that anybody can read, and
+    # `undefined` where the variable is missing. A private key was not meant.
+    (
+        "pair",
+        r"""(?xs)
+        \A(?:(?:(?:BLITZ|BUN|EXPO|EXTENSION|NEXT|NUXT|PLASMO|SNOWPACK|WAKU|ZUDOKU)_)?PUBLIC
+        |(?:NG|POI|PREACT|REACT|TARO|UMI|VUE)_APP|(?:RENDERER_)?VITE|GATSBY|GRIDSOME|RAZZLE
+        |REDWOOD_ENV|SANITY_STUDIO|STORYBOOK|WXT)_[^=]*=
+        (?!.*(?:PRIVATE\ KEY|UFJJVkFUR|BSSVZBVE|QUklWQVRF))
+        """,
+        False,
+    ),
     (
         "value",
         r"""(?xa)
@@ -3649,22 +3706,26 @@ SECRET_RULES = (
     # Bundler: a host's user:password.
     ("pair", r"(?a)\ABUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+\Z", True),
     # What a setting says, whatever its name is: a password such as `none` passes too, and 123456
-    # does not. Then names of paths, all three; of git's settings; and of functions.
+    # does not. Then names of paths, all three; of git's settings; of functions; and a key that is
+    # the name of a column, a topic or a project.
     (
         "pair",
         r"""(?x)
-        \A(?!(?i:[^=]*(?:PASS(?:WORD|WD)?|PWD)=[0-9]{4}))
+        \A(?!(?=[^=]*=[0-9]{4})(?i:[^=]*(?:PASS|PW)))
         [^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?
         |true|false|yes|no|on|off|enabled|disabled|none|null|auto|always|never|optional|required
         |basic|bearer|digest|negotiate|ntlm|oauth2|oidc|saml|kerberos|gssapi|ldap|pam|jwt
-        |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256)\Z
+        |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256
+        |authorization|x-api-key|x-auth-token)\Z
         |\A(?:PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS|GIT_CONFIG_KEY_[0-9]+
         |BASH_FUNC_[^=]+(?:%%|\(\)))=
+        |\A(?i:[^=]*(?:PRIMARY|HASH|ROUTING|PROJECT|SPACE|UNIQUE)_?KEYS?=
+        (?:[a-z_.-]{1,24}(?:,\ ?|\Z))+)\Z
         """,
         False,
     ),
-    # A last word that says where a secret is, who made it, how it is used or how long it is valid,
-    # not what it is.
+    # A last word that says where a secret is, who made it, how it is used, how long it is valid or
+    # how much there is of it, not what it is.
     (
         "words",
         r"""(?x)
@@ -3672,19 +3733,26 @@ SECRET_RULES = (
         |DOMAINS|SERVER|PORT|ADDR|ADDRESS|REALM|NAMESPACE|REGION|ARN|PREFIX|ISSUER|AUDIENCE
         |PROVIDER|PROVIDERS|OWNER|USER|USERNAME|ALIAS|SCOPE|SCOPES|CLIENT_ID
         |TYPE|METHOD|FORMAT|ALG|ALGORITHM|SAMESITE|VERSION|EXPIRE|EXPIRES
-        |EXPIRES_IN|EXPIRES_AT|EXPIRY|EXPIRATION|TTL|LIFETIME|DURATION|MAX_AGE|TIMEOUT)_\Z
+        |EXPIRES_IN|EXPIRES_AT|EXPIRY|EXPIRATION|TTL|LIFETIME|DURATION|MAX_AGE|TIMEOUT
+        |COLUMN|COLUMNS|FIELD|FIELDS|ATTRIBUTE|CLAIM|TABLE|LOCATION|FILENAME|KEY_VAULT|ENV_VAR
+        |CREDENTIALS_SOURCE|FINGERPRINT|SELECTOR|CONVERTER|SERIALIZER|DESERIALIZER|SERDE|ENCODER
+        |DECODER|ENCODING|CODEC|CLASS|NAME_STRATEGY|GENERATOR|RESOLVER|HANDLER|MAPPER|EXTRACTOR
+        |PATTERN|REGEX|REGEXP|POLICY|SEPARATOR|DELIMITER|CURVE|LENGTH|SIZE|BYTES|BITS|COUNT|LIMIT
+        |THRESHOLD|INTERVAL|PERIOD|WINDOW|DELAY|COOLDOWN|ROUNDS|ITERATIONS|COST|ATTEMPTS|RETRIES
+        |HISTORY|MS|SECONDS|MINUTES|HOURS|DAYS)_\Z
         |\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z
-        |\A(?!.*(?:SECRET|TOKEN|PASS|KEY)).*_(?:BACKENDS?|MANAGER|MODE|ROLE)_\Z
+        |\A(?!.*(?:SECRET|TOKEN|PASS|KEY)).*_(?:BACKENDS?|MANAGER|MODE|ROLE|SOURCE|DRIVER|GUARD
+        |MODEL|STORE|HELPER|LEVEL|MECHANISM|SCHEME|FLOW|STRATEGY|PLUGIN|AUTH_DB|AUTH_DATABASE)_\Z
         """,
         False,
     ),
-    # Not a program that asks for a password, nor four other things.
+    # Not a program that asks for a password, nor eight other things.
     (
         "words",
         r"""(?x)
-        _(?!(?:ASK|BY|COM|MULTI|OVER)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PASS|PWD|PW
-        |SECRET|TOKEN|CREDENTIAL|MNEMONIC|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER|PRIVATE|PRIV|SECRET
-        |SIGNING|SSH)KEY)S?_
+        _(?!(?:ALL|ASK|BAND|BY|COM|HIGH|LOW|MULTI|OVER)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE
+        |PASSCODE|PASS|PWD|PW|SECRET|TOKEN|CREDENTIAL|MNEMONIC|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER
+        |PRIVATE|PRIV|SECRET|SIGNING|SSH)KEY)S?_
         """,
         True,
     ),
@@ -3705,7 +3773,9 @@ SECRET_RULES = (
         r"""(?xs)
         _(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_
         |_OTLP_(?:[A-Z]+_)?HEADERS_|_(?:BW|OP|FASTLANE)_SESSION_|_(?:NONCE|LOGGED_IN)_SALT_
-        |\A(?!.*(?:_PUB_|_PUBLIC_|_PUBLISHABLE_|CAPTCHA_SITE_KEY_)).*_KEYS?_
+        |\A(?!.*(?:_PUB_|_PUBLIC_|_PUBLISHABLE_|CAPTCHA_SITE_KEY_))(?:.*_(?!(?:CACHE|CLUSTERING
+        |COMPOSITE|DEDUPLICATION|FOREIGN|IDEMPOTENCY|ISSUE|ORDERING|PARTITION|RANGE|ROW|SHARD
+        |SORT)_)[^_]*)?_KEYS?_
         """,
         True,
     ),
@@ -3735,11 +3805,16 @@ _UNAUTHENTICATED = r"""(?xai)
     |\b40[13]\ (?:Client\ )?Error|\bBad\ credentials|\b(?:auth|az|docker|vercel)\ login\b
     |\bresource\ is\ denied
     """
-# Colours that are forced where no terminal is, by any program's variable.
-_FORCED_COLOUR = r"""(?xi)
+# What never passes unless the host names it in full: colours that are forced where no terminal is,
+# by any program's variable; and where the hook of a prompt, such as direnv's or mise's, packs what
+# it has changed, to undo it later. Secrets are among that, and a command could unpack them. Without
+# it the hook loads all of it again.
+_NEVER_PASSED = r"""(?xi)
     (?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?
     (?:(?:FORCE_(?:COLOU?RS?|TTY|TERMINAL)|CLICOLOR_FORCE|TTY_COMPATIBLE)(?:_[^=]*)?=(?s:.*)
     |(?:COLOU?R(?:S|ED|IZE)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))
+    |(?:DIRENV_(?:BACKUP|DIFF|WATCHES)|__(?:MISE|RTX)_[A-Z_]+|_[A-Z_]+_(?:DIFF|SESSION)
+    |__SHADOWENV_DATA|HERMIT_ENV_OPS)=(?s:.*)
     """
 # A helper that answers git by itself, and opens no dialog.
 _OWN_ASKPASS = (
@@ -3784,7 +3859,7 @@ def scrub_env(
     environ: Env, keep: Sequence[str] = (), drop: Sequence[str] = ()
 ) -> tuple[Env, Withheld]:
     """The environment without secrets, forced colours and what would switch the shell itself, with
-    the non-interactive defaults over what is there; and the withheld names, each with why.
+    the non-interactive defaults over what is there; and the withheld names.
 
     `keep` and `drop` are names, or globs of names: of variables that pass although they look
     secret, and of those that are withheld whatever they look like. A name in `keep`, other than a
@@ -3806,15 +3881,13 @@ def scrub_env(
         passes = (
             re.fullmatch(_OWN_ASKPASS, pair)
             if name in NON_INTERACTIVE
-            else not re.fullmatch(_FORCED_COLOUR, pair)
+            else not re.fullmatch(_NEVER_PASSED, pair)
         )
         if name not in DROPPED_NAMES | withheld and (name in keep or passes):
             env[name] = value
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
-    return env, {
-        name: "" if name in chosen else ", because it looks secret" for name in sorted(withheld)
-    }
+    return env, {name: name not in chosen for name in sorted(withheld)}
 
 
 NAMES_TOLD = 20  # withheld variables that one note names
@@ -3836,14 +3909,16 @@ def withheld_notes(untold: Withheld, passed: Container[bytes], outcome: Outcome)
         if (name in NON_INTERACTIVE or fsencode(name) not in passed)
         and (tells_all or name in words or re.search(_REMOTE_NAME, name))
     ]
-    reasons: dict[str, list[str]] = {}
+    notes: dict[str, list[str]] = {}
     for name in told[:NAMES_TOLD]:
         with suppress(KeyError):  # another thread has told the name meanwhile
-            reasons.setdefault(untold.pop(name), []).append(shorten(name))
-    return [
-        "not passed to commands%s: %s" % (why, ", ".join(names))
-        for why, names in reasons.items()
-    ]
+            note = (
+                "not passed to commands, because it looks secret: "
+                if untold.pop(name)
+                else "not passed to commands: "
+            )
+            notes.setdefault(note, []).append(shorten(name))
+    return [note + ", ".join(names) for note, names in notes.items()]
 
 
 def check_env(environ: Env, what: str = "env") -> None:
@@ -3864,7 +3939,7 @@ def tool_env(
     drop: tuple[str, ...],
     has_prefix: bool,
 ) -> tuple[Env, Withheld]:
-    """The environment of a tool's commands, and the names that are withheld, each with why: the
+    """The environment of a tool's commands, and the names that are withheld: the
     scrubbed `environ` of the host, or `base` as it is with the defaults that it lacks; and what is
     added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
     which the file of BASH_ENV could read. Raises ValueError."""
@@ -3876,7 +3951,9 @@ def tool_env(
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
         check_env(base, "base_env")
         env, withheld = {**NON_INTERACTIVE, **base}, {}
-    return {**env, **added}, {name: why for name, why in withheld.items() if name not in added}
+    return {**env, **added}, {
+        name: is_secret for name, is_secret in withheld.items() if name not in added
+    }
 
 
 # A line of `export -p`, which bash would read again. bash 5.2 writes what cannot be printed as
@@ -4006,6 +4083,9 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     )
 
 
+TOO_LARGE_NAMED = 20  # variables that one note on `carry` names
+
+
 class Carry:
     """What is carried over from one command to the next."""
 
@@ -4045,7 +4125,7 @@ class Carry:
             note = "this command's working directory and exported variables were not kept"
             return [note] * was_kept
         starts[:] = start, taken[0]
-        names = join_names(taken[1][-NAMES_TOLD:])
+        names = join_names(taken[1][-TOO_LARGE_NAMED:])
         return ["too large to carry over to the next command: " + names] if names else []
 
 
@@ -4054,12 +4134,9 @@ def job_record(said: object) -> Report | None:
     program may have written it."""
     if not isinstance(said, dict):
         return None
-    known: Fields = {}
-    for wanted, names in RECORD_FIELDS.items():
-        for name in names.split():
-            known[name] = said.get(name)
-            if not isinstance(known[name], wanted):
-                return None
+    known: Fields = {name: said.get(name) for name in RECORD_FIELDS}
+    if not all(isinstance(known[name], kind) for name, kind in RECORD_FIELDS.items()):
+        return None
     if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
     return Report(**known)
@@ -4399,16 +4476,20 @@ def confinement() -> object:
         return (root,)
 
 
-class Engine:
-    """The fork server and the idle supervisors of this process, for its present user and groups,
-    and for the confinement that the process had when the last tool was made. A forked child has
-    none of them: it begins with an engine of its own."""
+class Origin(NamedTuple):
+    """What the supervisors of a tool come from."""
 
-    confinement: object = None
+    python: str | None  # runs the fork server; None: that is a fork of this process
+    confinement: object  # of the thread that made the tool
+
+
+class Engine:
+    """The fork server and the idle supervisors of this process, for its present user and groups and
+    for one origin: another one takes another fork server. A forked child has none of them: it
+    begins with an engine of its own."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
-        self.python = _python()  # None: the fork server is a fork of this process
         self._ids: object = None
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[HostEnd] = []
@@ -4423,7 +4504,7 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self, stops_wanted: Callable[[], int]) -> HostEnd:
+    def borrow(self, origin: Origin, stops_wanted: Callable[[], int]) -> HostEnd:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
         is full (278 requests), but not under the lock, which a fork takes. Raises OSError,
         NotRun."""
@@ -4432,15 +4513,15 @@ class Engine:
                 if stops_wanted():
                     break
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
-                ids = self.confinement, user
-                while self._idle:  # after a change of user all of these are closed
+                ids = origin, user
+                while self._idle:  # after a change all of these are closed
                     line = self._idle.pop()  # the latest first, so that the others end
                     if ids == self._ids and not _has_ended(line.socket):
                         return line
                     line.socket.close()
                 if ids != self._ids or self._control is None or _has_ended(self._control):
                     self.forget_fork_server()
-                    self._control = self._start_server()
+                    self._control = self._start_server(origin.python)
                     # gevent's recv waits even with MSG_DONTWAIT.
                     self._control.setblocking(False)
                 self._ids = ids
@@ -4452,11 +4533,11 @@ class Engine:
                 ours.close()
         raise NotRun
 
-    def _start_server(self) -> socket.socket:
+    def _start_server(self, interpreter: str | None) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
         this process. An accident may have ended the first try. After a setuid(2) of the host the
         interpreter may be out of reach. Raises OSError."""
-        for python in [self.python] * 2 if self.python else []:
+        for python in [interpreter] * 2 if interpreter else []:
             ours, theirs = self._socketpair()
             if _start_python(python, ours, theirs):
                 return ours
@@ -4542,8 +4623,9 @@ class Exchange:
     _gives_up_s = inf  # the moment after which no message is expected
     _path = ""  # of the output file, which an answer will name
 
-    def __init__(self, plan: Plan, closing: Cancel, cancel: Cancel) -> None:
-        self._plan, self._closing, self._cancel = plan, closing, cancel
+    def __init__(self, plan: Plan, origin: Origin, closing: Cancel, cancel: Cancel) -> None:
+        self._plan, self._origin = plan, origin
+        self._closing, self._cancel = closing, cancel
         # The longest that the caller waits, but for the ending of the command.
         self._waits_s = min(plan.answer_after_s, plan.limit_s)
         # The longest that the ending of a command takes.
@@ -4630,7 +4712,7 @@ class Exchange:
         supervisor; SpawnError."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            self._line = _engine.borrow(self._count_stops)
+            self._line = _engine.borrow(self._origin, self._count_stops)
             pipe_bytes = share_of_pipes(len(_engine.exchanges), self._plan.background)
             self._line.send_request(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
@@ -5058,6 +5140,8 @@ def _await_ends(jobs: Sequence[Job], one_will_do: bool, timeout_s: float | None)
 # answer is written.
 
 MAX_JOBS = 32  # background jobs of one tool that live at once
+JOBS_NAMED = 32  # that one answer lists
+ENDED_JOBS_KEPT = 32  # that keep the last of their output in memory
 
 
 def check_directory(cwd: AnyPath | None) -> str:
@@ -5149,7 +5233,7 @@ class JobTable:
         if count < most:
             return None
         self.give_back_place(exchange)
-        jobs = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
+        jobs = name_jobs(live[:JOBS_NAMED]) or "none has a number yet"
         return reject(
             "too_many_jobs",
             "too many background jobs (%d of at most %d); "
@@ -5190,7 +5274,7 @@ class JobTable:
             raw = end.raw if is_kept else ()
             job._take_end(end.report, [narrow(stream, self._terms.profile) for stream in raw])
         self._recent.append(job)
-        if len(self._recent) > MAX_JOBS:  # the latest keep their streams (021.8), 200 KiB each
+        if len(self._recent) > ENDED_JOBS_KEPT:  # the latest keep their streams (021.8)
             oldest = self._recent.popleft()
             oldest._take_end(oldest._report, ())
         on_end = self._terms.on_job_end
@@ -5225,7 +5309,7 @@ class JobTable:
                 latest = self._by_number[pid] = job
         if latest is None:
             running = [job for job in jobs if job.status == "running"]
-            named = name_jobs(running[-MAX_JOBS:]) or "none"
+            named = name_jobs(running[-JOBS_NAMED:]) or "none"
             raise LookupError(
                 "no background process has the pid %s; running: %s" % (pid, named)
             )
@@ -5248,11 +5332,12 @@ class JobTable:
 class Session:
     """How a tool answers its calls, and what is remembered from one to the next."""
 
-    def __init__(self, terms: Terms, withheld: dict[str, str]) -> None:
+    def __init__(self, terms: Terms, withheld: Withheld) -> None:
         self.terms = terms
+        self.origin = Origin(_python(), confinement())
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
-        # What no answer has told yet: withheld names, each with why, and two notes.
+        # What no answer has told yet: withheld names, and two notes.
         self._untold = withheld
         self._unlocked = [
             "files cannot be locked in the folder of the job: "
@@ -5337,7 +5422,7 @@ class Session:
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
-        exchange = Exchange(plan, self.closing, cancel)
+        exchange = Exchange(plan, self.origin, self.closing, cancel)
         job = None
         is_answered = False
         try:
@@ -5451,7 +5536,6 @@ class BashTool(NotCopied):
         require(right, "max_jobs", "a whole number from 0 up", max_jobs)
         first = Start(fsencode(check_directory(cwd)), encode_env(passed))
         folder = default_folder(row) if state_dir is None else check_state_folder(state_dir)
-        _engine.confinement = confinement()
         self._on_call = on_call
         terms = Terms(
             profile=row,
@@ -5584,7 +5668,7 @@ class BashTool(NotCopied):
         any: bool = False,
         timeout_s: float | None = None,
     ) -> list[Job]:
-        """The job or jobs that have ended, once all of them have, or with `any` one of them, or after
+        """The jobs that have ended, once all of them have, or with `any` one of them, or after
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
         tool. The next answer to the model reports the ends all the same. Raises ValueError for
         what is no job and no number."""
@@ -6265,7 +6349,7 @@ def _add_settings(parser: Any) -> None:
         "--timeout",
         metavar="SECONDS",
         type=float,
-        help="in place of the mode's limit; with --mcp of the mode default",
+        help="in place of the mode's limit; --mcp: of the mode default",
     )
     add("--cwd", metavar="DIR", help="where the command runs")
     add(
@@ -6287,7 +6371,7 @@ def _add_settings(parser: Any) -> None:
     repeated(
         "--set",
         metavar="NAME=VALUE",
-        help="change the profile: slow=3600, grace_s=2, saves=false; may be repeated",
+        help="change a limit or flag: slow=3600, saves=false; may be repeated",
     )
 
 
@@ -6387,7 +6471,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
-        _engine.python = None
+        tool._session.origin = tool._session.origin._replace(python=None)
     cancel = Cancel()
     told = (
         "bash_tool.py: the command has %gs to end; Ctrl-C again ends it now\n"
@@ -6425,7 +6509,7 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     for job in jobs:
         line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
             job.pid,
-            "running" if job.status == "running" else describe_end(job._stands(), ""),
+            "running" if job.status == "running" else describe_end(job._stands()),
             job.duration_s,
             format_size(job.total_bytes),
             make_printable(job.output_file),

@@ -512,7 +512,7 @@ OVERLONG = [
 def test_req_bash_003_7_the_limit_needs_no_host(command):
     ended = bash_tool.Report("timed_out", limit_s=86400.0)
     assert MODES.timeouts_s["background"] == 86400
-    assert bash_tool.describe_end(ended, ":") == "failed: timed out after 86400s"
+    assert bash_tool.describe_end(ended, in_file=True) == "failed: timed out after 86400s"
     program = """
         profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.2), grace_s=0.3)
         BashTool(state_dir="state", profile=profile).run("echo $$ > me; " + sys.argv[1], mode="background")
@@ -834,7 +834,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         job = tool.job(result.pid)
         assert not eventually(lambda: job.status != "running", 0.5)
         begun = time.monotonic()
-    assert not alive(job.pid) and job.status == "cancelled" and time.monotonic() - begun < 10
+    assert not alive(job.pid) and job.status == "cancelled" and time.monotonic() - begun < 5 + slack_s()
     limited = dataclasses.replace(keeping, timeouts_s=dict(keeping.timeouts_s, default=0.3, background=1.0))
     with BashTool(profile=limited) as tool:
         job = tool.job(tool.run(NAP).pid)
@@ -1005,7 +1005,6 @@ WITHOUT_LOCKS = """
         raise OSError(int(sys.argv[1]), os.strerror(int(sys.argv[1])))
     fcntl.flock = os.fchmod = refuse
     bash_tool = sys.modules[BashTool.__module__]
-    bash_tool._engine.python = None
     tool = BashTool(state_dir="s")
 """
 LACKS = [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EPERM]
@@ -1045,16 +1044,19 @@ def test_req_bash_004_1_leads_a_session():
 
 SECRET_NAMES = """MY_API_KEY API_KEY apiKey AppSecret db_password PGPASSWORD ORA_PASSWD some_auth_var AWS_CREDS USER_CREDENTIAL
 GITHUB_TOKEN NPM_AUTH MYSQL_PWD DB_PASS aws_secret_access_key GH_PAT SESSION_COOKIE JWT OPENAI_APIKEY SSH_PASSPHRASE TOKEN APIkey
-PUBLIC_AUTH ROOT_PASSWDS SSHPASS DBPASS SMTPPASS DB_PW LDAP_BINDPW AUTHORIZATION HTTP_AUTHORIZATION MASTERKEY SIGNINGKEY
+MY_PUBLIC_AUTH ROOT_PASSWDS SSHPASS DBPASS SMTPPASS DB_PW LDAP_BINDPW AUTHORIZATION HTTP_AUTHORIZATION MASTERKEY SIGNINGKEY
 TS_AUTHKEY MAX_TOKENS PW_PASSWORD GIT_CONFIG_KEY OTEL_EXPORTER_OTLP_HEADERS OTEL_EXPORTER_OTLP_TRACES_HEADERS BW_SESSION
-OP_SESSION_my FASTLANE_SESSION WORDPRESS_NONCE_SALT MY_SITE_API_KEY""".split()
+OP_SESSION_my FASTLANE_SESSION WORDPRESS_NONCE_SALT MY_SITE_API_KEY PASSWORD2 DB_PASSWORD_NEW OLD_PASSWORD1 PASSPHRASE
+PASSWORDS SMTP_PASS2 dbPasswordOld CACHE_API_KEY""".split()
 OPEN_NAMES = """KEYBOARD_LAYOUT MONKEY KEYNOTE_SPEAKER CERTIFIED_DIVER AUTHENTICATION_FLOW PRIVATE_JET_OWNER GIT_AUTHOR_NAME
 SSH_AUTH_SOCK DB_PASSWORD_FILE TOKENIZERS_PARALLELISM COMPASS_HEADING MY_PUBLIC_KEY SECRETARY TURKEY AUTHOR KEYSTONE
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY VSCODE_GIT_ASKPASS_NODE BYPASS_HOSTS MULTIPASS_STORAGE PW_TEST_REPORTER
 GIT_CONFIG_KEY_0 SSHPASS_FILE TOKENS_PATH PWD OLDPWD MAVEN_OPTS AUTHORIZED_USER BUNDLE_GEMS__EXAMPLE__COM
-POSTGRES_HOST_AUTH_METHOD STRIPE_PUBLISHABLE_KEY RECAPTCHA_SITE_KEY SALT_MASTER DESKTOP_SESSION EXTRA_HEADERS""".split()
+POSTGRES_HOST_AUTH_METHOD STRIPE_PUBLISHABLE_KEY RECAPTCHA_SITE_KEY SALT_MASTER DESKTOP_SESSION EXTRA_HEADERS
+PARTITION_KEY sortKey CACHE_KEYS MY_ROW_KEY BANDPASS_FILTER""".split()
 SETTINGS = ["", *"0 1 42 -3 +0.5 2024 true False YES no On OFF none trust md5 scram-sha-256 Basic RS256".split()]
-PASSWORDS = "db_password PGPASSWORD ORA_PASSWD MYSQL_PWD DB_PASS SSHPASS DBPASS SMTPPASS PW_PASSWORD".split()
+PASSWORDS = """db_password PGPASSWORD ORA_PASSWD MYSQL_PWD DB_PASS SSHPASS DBPASS SMTPPASS PW_PASSWORD SSH_PASSPHRASE
+ROOT_PASSWDS DB_PW LDAP_BINDPW PASSWORD2 DB_PASSWORD_NEW OLD_PASSWORD1 PASSPHRASE PASSWORDS SMTP_PASS2 dbPasswordOld""".split()
 NO_SETTINGS = ["plain", "hunter2", "12a4", "1.2.3", "truest", "password", "1" * 16, "/Tq0vb/X8mLw2R"]
 
 
@@ -1131,7 +1133,7 @@ OPEN_VALUES = [
 ]
 
 
-@clause("004.3", saboteur=("looks_secret", "in SECRET_RULES", "in SECRET_RULES[1:]"))
+@clause("004.3", saboteur=("looks_secret", "in SECRET_RULES", "in SECRET_RULES[2:]"))
 @given(any_of(*SECRET_VALUES, *OPEN_VALUES), any_of("X", "DATABASE_URL", "HOME", "SOME_FILE"), any_of(*GIT_PAIRS))
 def test_req_bash_004_3_withholds_by_value(value, name, part):
     env, withheld = bash_tool.scrub_env({name: value})
@@ -1206,7 +1208,7 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
         for command in ("sleep 600", cleans, below, "kill -STOP $$; sleep 600"):
             begun = time.monotonic()
             assert tool.run(lasting(command)).status == "timed_out"
-            assert time.monotonic() - begun < 20
+            assert time.monotonic() - begun < 5 + slack_s()
 
 
 @clause("004.7", saboteur=("Command.report", "self.leftovers", "_kill_below()\nself.leftovers"))
@@ -1312,9 +1314,10 @@ PLAIN_ENDINGS = (
     "FILE PATH DIR DIRECTORY SOCK SOCKET NAME URL URI ENDPOINT HOST HOSTNAME DOMAIN SERVER PORT ADDR ADDRESS REALM NAMESPACE "
     "REGION ARN PREFIX ISSUER AUDIENCE PROVIDER OWNER USER USERNAME ALIAS EXPIRES EXPIRY EXPIRATION TTL LIFETIME DURATION "
     "TIMEOUT PATHS DOMAINS PROVIDERS SCOPE SCOPES TYPE METHOD FORMAT ALG ALGORITHM "
-    "SAMESITE VERSION EXPIRE"
+    "SAMESITE VERSION EXPIRE COLUMN FIELD FIELDS CONVERTER SERIALIZER DESERIALIZER CLASS PATTERN REGEX TABLE LENGTH SIZE "
+    "COUNT LIMIT ROUNDS INTERVAL SECONDS DAYS MS"
 )
-PLAIN_ENDINGS, OF_TWO_WORDS = PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE", "CLIENT_ID"]
+PLAIN_ENDINGS, OF_TWO_WORDS = PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE", "CLIENT_ID", "ENV_VAR"]
 BY_WORD = "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
 BY_ENDING = "PASSWORD SSHPASS BINDPW DB_PWD PASSPHRASE SECRET TOKEN GH_TOKENS APIKEY SECRETKEY CREDENTIALS".split()
 PLACES = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Users/Me/Keys /k https://login.example.org/realms/main
@@ -1418,6 +1421,23 @@ def test_req_bash_004_13_no_later_line_runs(line, around, by_timeout):
     result = BashTool(folder, profile=tiny(2 if by_timeout else 60, 5)).run(around, cancel=token)
     assert result.status == ("timed_out" if by_timeout else "cancelled")
     assert (folder / "begun").exists() and not (folder / "later").exists()
+
+
+PUBLISHED = """NEXT_PUBLIC_ NUXT_PUBLIC_ EXPO_PUBLIC_ PUBLIC_ VITE_ REACT_APP_ VUE_APP_ NG_APP_ GATSBY_ STORYBOOK_
+SANITY_STUDIO_""".split()
+PRIVATE_KEYS = [
+    value for value in SECRET_VALUES if re.search("PRIVATE|^LS0tLS1CRUdJTi", value) and "TOKEN" not in value
+]
+
+
+@clause("004.14", saboteur=("SECRET_RULES", "(?!.*(?:PRIVATE\\ KEY", "(?!.*(?:NO\\ KEY"))
+@given(any_of("", "MY_", "vite_"), any_of(*PUBLISHED), any_of("A_TOKEN", "ANON_KEY", "DB", "X"), any_of(*SECRET_VALUES))
+@example("", "VITE_", "X", PRIVATE_KEYS[0])
+def test_req_bash_004_14_what_a_bundler_publishes(begin, prefix, end, value):
+    assert len(PRIVATE_KEYS) == 5
+    for shown in (value, "a\n" + value):
+        is_secret = bash_tool.looks_secret(begin + prefix + end, shown)
+        assert is_secret == (begin != "" or value in PRIVATE_KEYS), (begin, prefix, end, shown)
 
 
 # ---- 005 No terminal -----------------------------------------------------------------------------------------------
@@ -1749,7 +1769,7 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
     timeout, background = (5000 if timeout == "5000" else timeout, True if background == "true" else background)
     least, most = (1, 86400000) if row is bash_tool.JOBS else (1000, SLOW_MS if row is MODES else 120000)
     whole = isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and float(timeout).is_integer()
-    detached = bool(background) or row is MODES and mode == "background"
+    detached = background is True or row is MODES and mode == "background"
     counts = timeout is not None and not detached
     if odd:
         wrong = 'unknown key "workdir"'
@@ -1824,7 +1844,7 @@ def test_req_bash_006_13_near_misses(number, form):
     assert asked(bash_tool.STREAMS, mode="", **of_command).startswith('invalid arguments: unknown key "mode"')
 
 
-@clause("006.14", saboteur=("define", "<= {*modes}", "!= {None}"))
+@clause("006.14", saboteur=("describe_tool", "<= {*modes}", "!= {None}"))
 @given(st.sets(any_of("slow", "background", "night")), st.booleans())
 @example({"slow", "background"}, True)
 @example({"slow"}, False)
@@ -1877,7 +1897,7 @@ def test_req_bash_006_15_an_object_in_a_string(arguments, text):
     assert bash_tool.handle(message, {"name": "bash"}).arguments == arguments
 
 
-@clause("006.16", saboteur=("parse_arguments", 'chosen.remove("command")', "pass"))
+@clause("006.16", saboteur=("parse_arguments", "chosen[1:] or chosen", "chosen"))
 @given(st.integers(1, 2**31 - 1), st.booleans(), st.booleans())
 @example(7, True, False)
 def test_req_bash_006_16_an_empty_command_beside_another_verb(pid, kills, both):
@@ -2010,6 +2030,13 @@ def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
         assert result.text.startswith("[system error: the shell ")
     assert "sandbox: no namespace" in BashTool(shell=str(refuses)).run("x" * 300000).text
     assert BashTool(shell=("env", "-u", "X", "bash")).run("echo hi").text == "hi\n"
+    startup = tmp_path / "rc ]"
+    startup.write_text("echo why; exit 3")
+    told = (
+        '[system error: the shell bash ended (exit code 3) before it read the command; the file of BASH_ENV may have '
+    )
+    told += "ended it: %s]\nwhy\n" % bash_tool.quote(startup)
+    assert BashTool(env={"BASH_ENV": str(startup)}).run("echo hi").text == told
 
 
 # ---- 008 Text ------------------------------------------------------------------------------------------------------
@@ -2270,6 +2297,14 @@ def test_req_bash_009_4_a_file_that_fails_changes_one_line(monkeypatch):
             assert result.exit_code == 3 and "[full output may be incomplete: " in result.text
             assert "No space left" in result.text
             assert result.stdout.endswith("\n100000\n")
+            Path("small/fill").mkdir()
+            subprocess.run("cat /dev/zero >small/fill/x 2>/dev/null; rm small/*.log", shell=True)
+            Path("small/fill/y").write_bytes(b"")
+            subprocess.run("cat /dev/zero >small/fill/y 2>/dev/null", shell=True)
+            full = os.path.abspath("small") + ": No space left on device]"
+            assert ("[full output was not saved: " + full) in BashTool(state_dir="small").run("seq 100000").text
+            told = BashTool(state_dir="small").run("true", mode="background").text
+            assert told == "[system error: no file for the job could be made: %s\n" % full
 
 
 @clause("009.5", saboteur=("Output._write", "self.room < 0:", "False:"))
@@ -2381,7 +2416,7 @@ FLOODS = [  # examples, not drawn: each takes seconds, and differs in how fast a
 ]
 
 
-@clause("010.1", saboteur=("OutputBuffer.add", "del self._tail[:surplus]", "pass"))
+@clause("010.1", saboteur=("OutputBuffer.add", "self._surplus -= len(self._tail.popleft())", "break"))
 @pytest.mark.parametrize("flood", first_of(FLOODS, *FLOODS[:2]))
 def test_req_bash_010_1_a_flood_stays_small(flood):
     grown = in_host(
@@ -2554,7 +2589,7 @@ def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
         assert answer["structuredContent"]["leftovers"] == sorted(numbers) and len(numbers) == count
 
 
-@clause("011.7", saboteur=("name_descendants", "if process.line", ""))
+@clause("011.7", saboteur=("name_descendants", "if line and", "if"))
 def test_req_bash_011_7_what_is_ending_is_not_named():
     tool = BashTool(profile=tiny(default=AMPLE_S, drain_idle_s=0.1))
 
@@ -2577,6 +2612,15 @@ def test_req_bash_011_7_what_is_ending_is_not_named():
         result = tool.run(start + "until grep -q '^State:.Z' /proc/$!/status; do sleep 0.02; done")
         assert len(os.listdir("/proc/%d/task" % int(result.stdout))) == 2
         assert (result.notes, result.leftovers) == ((), ())
+    alone = "setsid bash -c 'exec -a \"%s\" sleep 7' & until grep -q 7 /proc/$!/cmdline; do sleep 0.02; done; "
+    for names, is_left in (("timeout", False), ("/bin/timeout", False), ("busybox timeout", False), ("xtimeout", True)):
+        with BashTool(profile=tiny(default=AMPLE_S, drain_idle_s=0.1), ephemeral=True) as tool:
+            result = tool.run("(%s) >/dev/null 2>&1" % (alone % names))
+            assert bool(result.leftovers) == is_left, (names, result)
+            job = tool.job(tool.run("(%s) >/dev/null 2>&1" % (alone % names), mode="background").pid)
+            assert job.wait(PATIENCE_S) and ("still running" in Path(job.output_file).read_text()) == is_left, names
+        with BashTool(ephemeral=True) as tool:  # the group is that of the shell
+            assert tool.run("bash -c 'exec -a timeout sleep 7' >/dev/null &").leftovers
 
 
 # ---- 012 The command's text ----------------------------------------------------------------------------------------
@@ -2659,7 +2703,7 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
         (folder / name).write_text("")
     result = tool.run("pwd; ls -A; stat -c %%a .; %s" % known.text)
     shown, why = (
-        bash_tool.make_printable(str(folder / name)),
+        bash_tool.make_printable(str(folder / name)).replace("]", "\\u005d"),
         ("No such file or directory", "Not a directory")[replaced],
     )
     note = "the working directory %s is gone (%s); the command ran in an empty scratch folder" % (shown, why)
@@ -2671,6 +2715,17 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
         os.unlink(folder / name)
     os.mkdir(folder / name)
     assert tool.run(": > here").error is None and os.listdir(folder / name) == ["here"]
+    deep = BashTool(folder, carry=True)  # below it is longer than a path may be
+    count = 5 if replaced else 22
+    deep.run("d=%s; for i in {1..%d}; do mkdir $d && cd $d; done" % ("]" + "d" * 239, count))
+    if replaced:
+        subprocess.run(["rm", "-r", str(folder / ("]" + "d" * 239))], check=True)
+    path = "%s%s" % (folder, count * ("/]" + "d" * 239))
+    shown = (path[:100] + "…" + path[-99:]).replace("]", "\\u005d")
+    why = "is gone (No such file or directory)" if replaced else "cannot be entered (File name too long)"
+    assert deep.run("true").notes == (
+        "the working directory %s %s; the command ran in an empty scratch folder" % (shown, why),
+    )
 
 
 WAYS_OF_MAKING = ["> a", "mkdir b", "ln -s no c", "mkfifo d", "> .e", "> f; rm f", "mkdir g; rmdir g"]
@@ -2784,7 +2839,7 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         for words in ("$%s f", "${%s} f", '"$%s" f', 'eval "$%s" f', "sh -c '$%s f'", "eval '\"$%s\" f'"):
             for name in editors:
                 refused = tool.run(words % name)
-                assert (refused.exit_code, refused.duration_s < 5) == (127, True), refused
+                assert (refused.exit_code, refused.duration_s < 3 + slack_s()) == (127, True), refused
                 assert bash_tool.NON_INTERACTIVE[name] in refused.text and "EDITOR=true" in refused.text, refused
         assert tool.run("$SUDO_EDITOR f").exit_code == 1
 
@@ -2959,7 +3014,7 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
         assert tool.call({"check_pid": pid}).notes == (note + secret,) and tool.call({"check_pid": pid}).notes == ()
 
 
-@clause("014.9", saboteur=("scrub_env", "not re.fullmatch(_FORCED_COLOUR, pair)", "True"))
+@clause("014.9", saboteur=("scrub_env", "not re.fullmatch(_NEVER_PASSED, pair)", "True"))
 @given(
     st.sets(any_of(*sorted(FORCED_COLOURS))),
     st.dictionaries(
@@ -2970,6 +3025,22 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
 def test_req_bash_014_9_no_forced_colours(forced, others):
     env, withheld = bash_tool.scrub_env({**{name: FORCED_COLOURS[name] for name in forced}, **others, **SHOWN_ANYWAY})
     assert not withheld and env == {**others, **SHOWN_ANYWAY, **bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
+
+
+HOOK_STATE = """DIRENV_DIFF DIRENV_WATCHES __MISE_DIFF __MISE_SESSION __RTX_DIFF __FNOX_SESSION _FLOX_HOOK_DIFF _DEVENV_DIFF
+__shadowenv_data HERMIT_ENV_OPS""".split()
+
+
+@clause("014.14", saboteur=("_NEVER_PASSED", "DIRENV_(?:BACKUP|DIFF|", "DIRENV_(?:BACKUP|"))
+@given(
+    st.sets(any_of(*HOOK_STATE)),
+    st.sets(any_of("DIRENV_DIR", "MISE_SHELL", "A_DIFF", "DESKTOP_SESSION", "X__MISE_DIFF")),
+    any_of("", "eJw", "{}\n"),
+)
+@example({"DIRENV_DIFF"}, set(), "eJw")
+def test_req_bash_014_14_no_state_of_prompt_hooks(names, others, value):
+    env, withheld = bash_tool.scrub_env(dict.fromkeys(names | others, value), ["*"])
+    assert not withheld and env == {**dict.fromkeys(others, value), **bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
 
 
 AUTHENTICATION = """fatal: Authentication failed for 'https://x/' | fatal: could not read Username for 'https://github.com'
@@ -3106,13 +3177,13 @@ def test_req_bash_015_2_an_exception_in_the_caller():
             assert os.path.exists(child) and not lives_in(child)
 
     def while_a_deaf_command_runs():
-        tool = BashTool()
+        tool = BashTool(profile=dataclasses.replace(MODES, grace_s=60))
         for pauses_s in ((), (0.2, 0.2)):
             deaf, begun = "deaf-%d" % len(pauses_s), time.monotonic()
             with pytest.raises(KeyboardInterrupt):
                 strike(signal.SIGINT, deaf, *pauses_s)
                 tool.run("trap '' TERM; echo $$ > %s; while :; do sleep 1; done" % deaf)
-            assert time.monotonic() - begun < 10  # KILL after 0.5 s, not after the grace of 15 s
+            assert time.monotonic() - begun < 5 + slack_s()  # KILL after 0.5 s, not after the grace
             with contextlib.suppress(KeyboardInterrupt):
                 time.sleep(1)  # the second signal leaves, and the supervisor ends the command; the third may come later
             assert os.path.exists(deaf) and eventually(lambda: not lives_in(deaf), 5 + slack_s())
@@ -3145,11 +3216,13 @@ def test_req_bash_015_3_the_second_cancel_kills():
         begun = time.monotonic()
         deaf = "trap '' TERM; echo $$; touch begun; while :; do sleep 1; done"
         result = tool.run(deaf, cancel=cancelled_when("begun", times=2))
-        assert result.status == "cancelled" and time.monotonic() - begun < 30 and not alive(int(result.stdout))
+        assert (
+            result.status == "cancelled" and time.monotonic() - begun < 10 + slack_s() and not alive(int(result.stdout))
+        )
     with BashTool(profile=tiny(default=0.5, grace=60)) as tool:  # the timeout was the first reason to end it
         begun = time.monotonic()
         result = tool.run("trap '' TERM; while :; do sleep 0.1; done", cancel=cancelled_after(1.5))
-        assert result.status == "timed_out" and time.monotonic() - begun < 30
+        assert result.status == "timed_out" and time.monotonic() - begun < 10 + slack_s()
 
 
 @clause("015.4", saboteur=("Exchange._ask", 'if self._count_stops(): return Outcome(Report("cancelled"))', "pass"))
@@ -3684,7 +3757,7 @@ def test_req_bash_019_2_calls_do_not_meet(commands, chance):
     assert len({result.output_file for result in results if result.output_file}) == 5
 
 
-@clause("019.3", saboteur=("Engine.borrow", "self.confinement", "()"))
+@clause("019.3", saboteur=("Engine.borrow", "= origin, user", "= user"))
 def test_req_bash_019_3_a_newer_tool_is_as_confined_as_its_host():
     said = in_host("""
         import ctypes
@@ -4083,7 +4156,7 @@ def test_req_bash_021_8_the_last_answer():
         assert killed.startswith("[Process %d exited with code 143 (SIGTERM).\n" % result.pid)
 
 
-@clause("021.9", saboteur=("JobTable.get", 'name_jobs(running[-MAX_JOBS:]) or "none"', '"none"'))
+@clause("021.9", saboteur=("JobTable.get", 'name_jobs(running[-JOBS_NAMED:]) or "none"', '"none"'))
 def test_req_bash_021_9_a_number_that_is_no_jobs():
     with BashTool(profile=keeping(0.5)) as tool:
         stranger = subprocess.Popen(lasting("sleep 600").split())
@@ -5093,7 +5166,7 @@ def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
     assert "default (77s timeout)" in json.dumps(BashTool(timeout_s=77).definition())
     begun = time.monotonic()
     with BashTool(profile=tiny(grace=0.3), timeout_s=0.4) as tool:
-        assert tool.run(lasting("sleep 600")).status == "timed_out" and time.monotonic() - begun < 10
+        assert tool.run(lasting("sleep 600")).status == "timed_out" and time.monotonic() - begun < 5 + slack_s()
 
 
 latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
@@ -5101,7 +5174,7 @@ latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
 
 @clause("026.3", saboteur=("make_plan", "**env, **own}", "**own, **env}"))
 @few(any_of("default", "background"), st.dictionaries(any_of("MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"), latin))
-def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
+def test_req_bash_026_3_a_directory_and_variables_of_one_command(mode, env):
     Path("sub").mkdir(exist_ok=True)
     names = " ".join(["MY_TOKEN", "PAGER", "LANG", "EMPTY"])
     probe = 'pwd -P; for name in %s; do printf "%%s\\0" "${!name-unset}"; done >told' % names
@@ -5186,7 +5259,7 @@ def test_req_bash_026_6_ok(name, known):
 
 @clause("026.7", saboteur=("BashTool.call", "cwd,", "None,"))
 @few(st.dictionaries(any_of("MY_TOKEN", "PAGER", "é"), latin))
-def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
+def test_req_bash_026_7_call_takes_a_directory_and_variables(env):
     Path("sub").mkdir(exist_ok=True)
     probe = 'pwd; for name in MY_TOKEN PAGER; do printf "%s\\0" "${!name-unset}"; done >told; echo $PAGER'
     with BashTool() as tool:
@@ -5244,11 +5317,15 @@ def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
         if not isinstance(value, str):
             with pytest.raises(ValueError, match="got %s$" % type(value).__name__):
                 tool.run(value)
-            mistakes = (tool.wait, "wait takes a Job"), (bash_tool.serve, "serve takes a BashTool")
-            for function, words in (*mistakes, (bash_tool.Job, "Job takes the path")):
+            mistakes = [(tool.wait, value or 5, "wait takes a Job"), (tool.wait, [value], "wait takes a Job")]
+            mistakes += [
+                (bash_tool.serve, value, "serve takes a BashTool"),
+                (bash_tool.Job, value, "Job takes the path"),
+            ]
+            for function, wrong, words in mistakes:
                 with pytest.raises(ValueError, match="^" + words):
-                    function([value] if function is tool.wait else value)
-            job = background(tool, "exit")
+                    function(wrong)
+            job = tool.job(tool.run("exit", mode="background").pid)
             with pytest.raises(ValueError, match="^read takes a whole number"):
                 job.read("x")
             assert tool.wait(job) == tool.wait([job]) == [job]
@@ -5481,7 +5558,7 @@ def line_numbers(text):
     return [line for line in text.split("\n") if re.fullmatch("[0-9]+", line)]
 
 
-@clause("026.19", saboteur=("Profile.__post_init__", "told == truncation.keeps", "True"))
+@clause("026.19", saboteur=("Profile.__post_init__", "told == self.truncation.keeps", "True"))
 @given(
     ROWS, ROWS, ROWS, ROWS, ROWS, st.integers(1, 3000), st.integers(1, 300), st.integers(1, 60), st.integers(0, 2000)
 )
@@ -6087,7 +6164,7 @@ def test_req_bash_029_1_closing_leaves_nothing():
     assert len(set(pids)) == len(pids) >= 8 + 2 * count and all(map(alive, pids))
     begun = time.monotonic()
     tool.close()
-    assert not any(map(alive, pids)) and time.monotonic() - begun < 30
+    assert not any(map(alive, pids)) and time.monotonic() - begun < 10 + slack_s()
     assert all(job.status == "cancelled" for job in jobs)
     assert notes_in(jobs[0].output_file) == ["\n\n[background process failed: cancelled]\n"]
     with Client("--ephemeral") as client:

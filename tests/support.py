@@ -157,7 +157,7 @@ def written(source, prefix, folder=None):
 TOLD = "append(note)"
 NO_NOTE = ("Command.end_output", TOLD, "extend([note] * bool(names))")
 ABSENT_FEATURES = {
-    "proc": [("PROC", 'PROC = "/proc" if', "PROC: str | None = None if"), NO_NOTE],
+    "proc": [("PROC", '"/proc" if', '"/dev/null/proc" if'), NO_NOTE],
     "subreaper": [("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"), NO_NOTE],
     "memfd": [("data_file", 'fd = os.memfd_create("btool")', "raise OSError")],
     "python": [("_python", "def _python() -> str | None:", "def _python() -> str | None:\n    return None")],

@@ -162,7 +162,7 @@ def test_row_03_answered_at_once(tmp_path):
             assert eventually(lambda: not running(number))
             return took
 
-        assert eventually(lambda: seconds() < 0.6 + 0.02 * os.getloadavg()[0])
+        assert eventually(lambda: seconds() < 0.1 + slack_s() / 3)
 
     with_each_face(act, tmp_path)
 
@@ -317,7 +317,7 @@ def test_row_04_a_fork_server_that_is_hit_at_once():
                 bash_tool._engine.forget_fork_server()
                 bash_tool._engine._idle = []
                 hit = subprocess.Popen(["sh", "-c", "sleep %g; exec pkill -9 %s" % (n / 200, sys.argv[1])])
-                say(tool.run("echo alive").stdout, bash_tool._engine.python == sys.executable)
+                say(tool.run("echo alive").stdout, tool._session.origin.python == sys.executable)
                 hit.wait()
     """
 
@@ -338,7 +338,7 @@ def test_row_05_nothing_waits_for_a_key():
         if program in "node bc ed sqlite3 gdb less more git ssh-keygen man top npm" and not shutil.which(program):
             return
         result = made(default=AMPLE_S).run(PROMPTS[case].format(n=unique()))
-        assert result.status == "exited" and result.duration_s < 10, result.text
+        assert result.status == "exited" and result.duration_s < 5 + slack_s(), result.text
         if case in ("git log", "less", "more", "pager"):
             assert result.exit_code == 0 and result.stdout.count("\n") > 3
         if case in ("editor", "eval editor", "visual", "git commit", "git rebase"):
@@ -1402,7 +1402,7 @@ def test_row_26_the_status_is_unknown():
                 number = unique()
                 result = made(profile=profile, default=AMPLE_S).run(command.format(n=number))
                 assert (result.status, result.error, result.exit_code) == ("failed", "status_unknown", None)
-                assert result.is_error and result.duration_s < 5
+                assert result.is_error and result.duration_s < 3 + slack_s()
                 assert eventually(lambda: not running(number), 1 + slack_s()), running(number)
                 assert tool.run("echo next").text == "next\n"
     with Client(started=True) as client:

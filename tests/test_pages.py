@@ -85,8 +85,10 @@ def test_methods_and_attributes(tmp_path):
     styles = table("style of `definition`")
     for style in styles:
         assert BashTool(carry=True).definition(style), style
-    listed = re.findall(r"--schema .*", SOURCE)
-    assert listed and set(re.findall(r"[a-z]+-(?:native|chat)", inspect.getdoc(BashTool.definition))) <= set(styles)
+    (listed,) = (each.help for each in bash_tool._parser()._actions if each.dest == "schema")
+    assert all(style in listed for style in styles) and set(
+        re.findall(r"[a-z]+-(?:native|chat)", inspect.getdoc(BashTool.definition))
+    ) <= set(styles)
 
 
 def test_results():

@@ -1,5 +1,6 @@
 """What the judge asks of the level core."""
 
+import base64
 import contextlib
 import json
 import os
@@ -286,17 +287,17 @@ def words_in(rule):
 
 
 RULES = {int(number): body.replace("\n", "") for number, body in fenced("rule")}
-LAST_WORDS = re.match(r"_\(\?:([A-Z_|]*)\)_", RULES[4])[1].split("|")
-PLAIN_WORDS = [word + "PASS" for word in re.match(r"_\(\?!\(\?:([A-Z|]*)\)PASS_\)", RULES[5])[1].split("|")]
+LAST_WORDS = re.match(r"_\(\?:([A-Z_|]*)\)_", RULES[5])[1].split("|")
+PLAIN_WORDS = [word + "PASS" for word in re.match(r"_\(\?!\(\?:([A-Z|]*)\)PASS_\)", RULES[6])[1].split("|")]
 ENDINGS = [
     ending
-    for part in re.findall(r"\(\?:[A-Z|]+\)[A-Z]+|[A-Z]+", re.search(r"\[\^_\]\*\(\?:(.*)\)S\?_", RULES[5])[1])
+    for part in re.findall(r"\(\?:[A-Z|]+\)[A-Z]+|[A-Z]+", re.search(r"\[\^_\]\*\(\?:(.*)\)S\?_", RULES[6])[1])
     for ending in words_in(part)
 ]
-SECRET_WORDS = re.match(r"_\(\?:([A-Z?|]*)\)_", RULES[7])[1].replace("S?", "").split("|")
+SECRET_WORDS = re.match(r"_\(\?:([A-Z?|]*)\)_", RULES[8])[1].replace("S?", "").split("|")
 SECRET_WORDS += "COOKIES CREDS KEY KEYS".split()
-PLAIN_VALUES = re.findall(r"\|([a-z0-9-]+)", RULES[3])
-FLAGS = {1: re.ASCII, 2: re.ASCII, 6: re.ASCII, 7: re.DOTALL}
+PLAIN_VALUES = re.findall(r"\|([a-z0-9-]+)", RULES[4])
+FLAGS = {1: re.DOTALL, 2: re.ASCII, 3: re.ASCII, 7: re.ASCII, 8: re.DOTALL}
 
 
 def is_secret(name, value):
@@ -318,7 +319,7 @@ def names_of_the_words():
     secret += ["w%d-x%s" % (n, ending.lower()) for n, ending in enumerate(endings)]
     last_words = [word for word in LAST_WORDS if "_" not in word]
     secret += [name % word for word in last_words for name in ("%s_TOKEN", "A_TOKEN_X%s", "A_TOKEN_%s2")]
-    secret += "PUBLIC_TOKEN PUBLICATION_KEY COMPASS_TOKEN PW_TOKEN pw_debug pwd".split()
+    secret += "A_PUBLIC_TOKEN PUBLICATION_KEY COMPASS_TOKEN PW_TOKEN pw_debug pwd".split()
     plain = {"W%d_%s" % each: "xyzzy" for each in enumerate(PLAIN_WORDS, 100)}
     plain.update({name % word: "xyzzy" for word in last_words for name in ("A_TOKEN_%s", "key%s")})
     values = [change(value) for value in PLAIN_VALUES for change in (str, str.upper)]
@@ -418,10 +419,22 @@ def drawn(chance, tree):
     return text
 
 
+@asks("004.14")
+def passes_what_is_published(q):
+    begin = "NEXT_PUBLIC_ NUXT_PUBLIC_ EXPO_PUBLIC_ PUBLIC_ VITE_ REACT_APP_ VUE_APP_ GATSBY_ STORYBOOK_".split()
+    plain = {name + end: "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK" for name in begin for end in ("A_TOKEN", "ANON_KEY")}
+    plain["VITE_DB"] = "db://me:pw@host/"
+    key = "-----BEGIN RSA PRIVATE " + "KEY-----\nMII"
+    secret = {"VITE_A": key, "PUBLIC_B": base64.b64encode(key.encode()).decode(), "AN_EXPO_PUBLIC_TOKEN": "x"}
+    env, _ = environment_of(q, q.server(env={**secret, **plain}))
+    q.equal({name: env.get(name) for name in plain}, plain, "what bundlers publish:")
+    q.equal([name for name in secret if name in env], [], "secrets that a command gets:")
+
+
 @asks("004.3")
 def withholds_what_the_pattern_matches(q):
-    """Values of the whole grammar of rule 1, and values that miss it by a character."""
-    pattern, chance, values = re.compile(RULES[1], re.ASCII), random.Random(4), []
+    """Values of the whole grammar of rule 2, and values that miss it by a character."""
+    pattern, chance, values = re.compile(RULES[2], re.ASCII), random.Random(4), []
     tree = sre_parse.parse(pattern.pattern, re.ASCII)
     while len(values) < 800:
         value = drawn(chance, tree)
@@ -431,8 +444,8 @@ def withholds_what_the_pattern_matches(q):
     names = ["DRAWN_%d" % n if n % 3 else "DRAWN_%d_FILE" % n for n in range(len(values))]
     env, _ = environment_of(q, q.server(env=dict(zip(names, values))))
     wrong = [value for name, value in zip(names, values) if bool(pattern.search(value)) == (name in env)]
-    q.equal([value for value in wrong if pattern.search(value)], [], "values of rule 1 that a command gets:")
-    q.equal([value for value in wrong if not pattern.search(value)], [], "values that rule 1 does not find:")
+    q.equal([value for value in wrong if pattern.search(value)], [], "values of rule 2 that a command gets:")
+    q.equal([value for value in wrong if not pattern.search(value)], [], "values that rule 2 does not find:")
 
 
 @asks("004.3")
@@ -1071,8 +1084,10 @@ def nothing_bends_the_shell(q):
     q.says("module load gcc; echo $LOADED; ml load cuda; echo $LOADED", "gcc\ncuda\n", wire=wire)
     q.says("get_token; basename $PWD; [ a; true", "token\nusr\nwrong [\n", wire=wire)
     q.says("echo on", "on\n", wire=q.server(env={"BASH_ENV": str(q.folder / "missing")}))
-    text = "[system error: the shell bash ended (exit code 3) before it read the command]\nwhy\n"
-    q.says("echo on", text, True, wire=with_startup(q, "echo why; exit 3"))
+    wire = with_startup(q, "echo why; exit 3")
+    text = wire.call("echo on").text
+    named = r'; the file of BASH_ENV may have ended it: "/[^"]{1,79}"'
+    q.match(r"\[system error: the shell bash ended \(exit code 3\) before it read the command%s\]\nwhy\n" % named, text)
 
 
 @asks("014.2")
@@ -1127,6 +1142,15 @@ def no_forced_colours(q):
     variables = dict(pair.split("=", 1) for pair in FORCED_COLOURS + PLAIN_COLOURS)
     wanted = {pair.partition("=")[0] for pair in FORCED_COLOURS}
     q.equal(kept_back(q, variables), wanted, "variables of colours that a command does not get:")
+
+
+@asks("014.14")
+def no_state_of_prompt_hooks(q):
+    names = "DIRENV_DIFF DIRENV_WATCHES __MISE_DIFF __MISE_SESSION __FNOX_SESSION _FLOX_HOOK_DIFF _DEVENV_DIFF".split()
+    names += ["__shadowenv_data", "HERMIT_ENV_OPS"]
+    plain = dict.fromkeys(["DIRENV_DIR", "MISE_SHELL", "HERMIT_ENV", "A_DIFF", "DESKTOP_SESSION"], "x")
+    variables = {**dict.fromkeys(names, "eJwLyk+q"), **plain}
+    q.equal(kept_back(q, variables), {*names}, "variables of prompt hooks that a command does not get:")
 
 
 @asks("014.11")

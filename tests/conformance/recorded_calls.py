@@ -6,6 +6,7 @@ tools; the judge's questions were not looked at, and are not theirs.
 
 import contextlib
 import json
+import os
 import re
 import signal
 import time
@@ -168,11 +169,14 @@ def recorded(words, at_once=24):
         return several_at_once(at_once, session, list(sessions()))
 
 
-def differences(several, other, slack_s=0.4):
-    """Where a recording differs from all of several, in what was seen or clearly in the time: pairs of session and call."""
+def differences(several, other):
+    """Where a recording differs from all of several, in what was seen or clearly in the time, of which a busy machine has
+    less to say: pairs of session and call. The first call of a session waits for a start."""
+    slack_s = 0.4 + 0.05 * os.getloadavg()[0]
     for n, theirs in enumerate(other):
         for m, (seen, took_s) in enumerate(theirs):
             ours = [recording[n][m] for recording in several]
             times = [time_s for _, time_s in ours]
-            if seen not in [each for each, _ in ours] or not min(times) - slack_s < took_s < max(times) + slack_s:
+            is_late = not min(times) - slack_s < took_s < max(times) + slack_s
+            if seen not in [each for each, _ in ours] or m and is_late:
                 yield n, m
