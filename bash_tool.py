@@ -4463,29 +4463,9 @@ class HostEnd(Channel):
         return self._messages.popleft()
 
 
-def confinement() -> object:
-    """What confines this thread, and so what it forks: its root directory, and as far as they can
-    be read its capabilities, no_new_privs and seccomp (proc_pid_status(5)) and its namespaces."""
-    here = "/proc/thread-self/"
-    root = os.stat("/")[1:3]  # inode and device
-    try:
-        status = _read_file(here + "status").partition(b"\nCapInh")[2].partition(b"\nCpus")[0]
-        spaces = [os.readlink(here + "ns/" + name) for name in sorted(os.listdir(here + "ns"))]
-        return root, status, *spaces
-    except OSError:
-        return (root,)
-
-
-class Origin(NamedTuple):
-    """What the supervisors of a tool come from."""
-
-    python: str | None  # runs the fork server; None: that is a fork of this process
-    confinement: object  # of the thread that made the tool
-
-
 class Engine:
     """The fork server and the idle supervisors of this process, for its present user and groups and
-    for one origin: another one takes another fork server. A forked child has none of them: it
+    for one interpreter: another one takes another fork server. A forked child has none of them: it
     begins with an engine of its own."""
 
     def __init__(self) -> None:
@@ -4504,16 +4484,16 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self, origin: Origin, stops_wanted: Callable[[], int]) -> HostEnd:
+    def borrow(self, python: str | None, stops_wanted: Callable[[], int]) -> HostEnd:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
-        is full (278 requests), but not under the lock, which a fork takes. Raises OSError,
-        NotRun."""
+        is full (278 requests), but not under the lock, which a fork takes. `python`: runs the fork
+        server; None: that is a fork of this process. Raises OSError, NotRun."""
         for _ in _looks(monotonic() + ACCEPT_S):
             with self.lock:
                 if stops_wanted():
                     break
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
-                ids = origin, user
+                ids = python, user
                 while self._idle:  # after a change all of these are closed
                     line = self._idle.pop()  # the latest first, so that the others end
                     if ids == self._ids and not _has_ended(line.socket):
@@ -4521,7 +4501,7 @@ class Engine:
                     line.socket.close()
                 if ids != self._ids or self._control is None or _has_ended(self._control):
                     self.forget_fork_server()
-                    self._control = self._start_server(origin.python)
+                    self._control = self._start_server(python)
                     # gevent's recv waits even with MSG_DONTWAIT.
                     self._control.setblocking(False)
                 self._ids = ids
@@ -4623,8 +4603,8 @@ class Exchange:
     _gives_up_s = inf  # the moment after which no message is expected
     _path = ""  # of the output file, which an answer will name
 
-    def __init__(self, plan: Plan, origin: Origin, closing: Cancel, cancel: Cancel) -> None:
-        self._plan, self._origin = plan, origin
+    def __init__(self, plan: Plan, python: str | None, closing: Cancel, cancel: Cancel) -> None:
+        self._plan, self._python = plan, python
         self._closing, self._cancel = closing, cancel
         # The longest that the caller waits, but for the ending of the command.
         self._waits_s = min(plan.answer_after_s, plan.limit_s)
@@ -4712,7 +4692,7 @@ class Exchange:
         supervisor; SpawnError."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            self._line = _engine.borrow(self._origin, self._count_stops)
+            self._line = _engine.borrow(self._python, self._count_stops)
             pipe_bytes = share_of_pipes(len(_engine.exchanges), self._plan.background)
             self._line.send_request(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
@@ -5334,7 +5314,7 @@ class Session:
 
     def __init__(self, terms: Terms, withheld: Withheld) -> None:
         self.terms = terms
-        self.origin = Origin(_python(), confinement())
+        self.python = _python()
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
         # What no answer has told yet: withheld names, and two notes.
@@ -5422,7 +5402,7 @@ class Session:
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
-        exchange = Exchange(plan, self.origin, self.closing, cancel)
+        exchange = Exchange(plan, self.python, self.closing, cancel)
         job = None
         is_answered = False
         try:
@@ -5494,9 +5474,8 @@ class BashTool(NotCopied):
 
     `withheld` holds the names that were kept out of the environment. Commands start with the
     umask and the resource limits that this process had when its first command began. A program
-    that confines itself (chroot, capabilities, landlock) does so before its first command; a
-    tool that is made after a change of root, capabilities, no_new_privs or namespaces runs its
-    commands confined. Raises ValueError for a mistake in these, and OSError (FileNotFoundError,
+    that confines itself (chroot, capabilities, landlock) does so before its first command: later
+    commands would not be confined. Raises ValueError for a mistake in these, and OSError (FileNotFoundError,
     NotADirectoryError, PermissionError, ...) for a `cwd` that is no directory and a `state_dir`
     that can never be one: these two looks may hang."""
 
@@ -6471,7 +6450,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
-        tool._session.origin = tool._session.origin._replace(python=None)
+        tool._session.python = None
     cancel = Cancel()
     told = (
         "bash_tool.py: the command has %gs to end; Ctrl-C again ends it now\n"

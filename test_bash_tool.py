@@ -3757,22 +3757,6 @@ def test_req_bash_019_2_calls_do_not_meet(commands, chance):
     assert len({result.output_file for result in results if result.output_file}) == 5
 
 
-@clause("019.3", saboteur=("Engine.borrow", "= origin, user", "= user"))
-def test_req_bash_019_3_a_newer_tool_is_as_confined_as_its_host():
-    said = in_host("""
-        import ctypes
-        from bash_tool import BashTool
-        look = "grep NoNewPrivs: /proc/self/status"
-        tool = BashTool("/")
-        tool.run(look)
-        ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
-        print(tool.run(look).stdout + BashTool("/").run(look).stdout + tool.run(look).stdout)
-    """)
-    if said.split()[1] == "1":
-        pytest.skip("takes a process without no_new_privs")
-    assert said.split()[1::2] == ["0", "1", "1"]
-
-
 # ---- 020 The host dies ---------------------------------------------------------------------------------------------
 DYING_HOST = lasting("""
     import ctypes, os, signal, sys, threading, time

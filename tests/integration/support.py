@@ -1,7 +1,6 @@
 """What the tests with real programs share. `python -m tests.integration.support` makes their environments."""
 
 import dataclasses
-import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
