@@ -5706,7 +5706,6 @@ class BashTool(NotCopied):
 
 # fmt: off
 MAX_MESSAGE_BYTES = 16 * MIB  # of a client; a command is at most some 300 KB by its description
-MESSAGE_END_BYTES = 4 * KIB   # of each end of a longer message, in which its id is looked for
 MAX_CALLS = 64                # of one client at a time; a call takes a thread and a descriptor
 OUTBOX_MESSAGES = 32          # that wait to be written; while it is full nothing is read
 PROGRESS_BYTES = 8128         # of live output in a progress message: 8 KiB, with the line on what
@@ -5810,27 +5809,6 @@ def call_message(call: Call, result: Result, structured: bool) -> Message:
 def _id(value: Any) -> Id | None:
     """The value, if it can name a request or its progress; else None."""
     return value if isinstance(value, str) or is_integer(value) else None
-
-
-# The id in the first and the last bytes of a message that is too long, with a NUL between: only
-# members whose values are plain stand before the id at the beginning, or behind it at the end.
-_MEMBER = rb'"(?:[^"\\\0]|\\.)*"\s*:\s*(?:"(?:[^"\\\0]|\\.)*"|[^\s",{}[\]\0]+)\s*'
-_ID = rb'"id"\s*:\s*("(?:[^"\\\0]|\\.)*"|-?[0-9]+)\s*'
-_LONG = rb"\A\s*\{\s*(?:%b,\s*)*?%b[,}]|[{,]\s*%b(?:,\s*%b)*\}\s*\Z" % (
-    _MEMBER,
-    _ID,
-    _ID,
-    _MEMBER,
-)
-
-
-def _id_of_long(line: bytes) -> Id | None:
-    """The id of a message that is too long, where one of its ends shows it."""
-    found = re.search(_LONG, line[:MESSAGE_END_BYTES] + b"\0" + line[-MESSAGE_END_BYTES:])
-    try:
-        return load_json(found[found.lastindex or 0]) if found else None
-    except ValueError:
-        return None
 
 
 def _object(owner: Message, name: str) -> Message:
@@ -6091,14 +6069,14 @@ class Server:
 
     def _read(self) -> None:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
-        byte more than is allowed, and its end."""
+        byte more than is allowed."""
         chunk = b""
         with suppress(OSError):  # ECONNRESET: the client has left, and did not read all
             chunk = os.read(_SOURCE, READ_BYTES)
         self._at_end = not chunk
         first, *others = (chunk or b"\n").split(b"\n")  # the last line may have no newline
         self._line += first
-        del self._line[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]
+        del self._line[MAX_MESSAGE_BYTES + 1 :]
         for other in others:
             self._inbox.append(bytes(self._line))
             self._line = bytearray(other)
@@ -6144,11 +6122,8 @@ class Server:
             if not message.strip():
                 return None
             if len(message) > MAX_MESSAGE_BYTES:
-                return error_message(
-                    _id_of_long(message),
-                    INVALID_REQUEST,
-                    "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES),
-                )
+                why = "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES)
+                return error_message(None, INVALID_REQUEST, why)
             try:
                 message = load_json(message)
             except ValueError as problem:

@@ -294,7 +294,6 @@ SERVERS = [
     ("025.12", "handle", 'if "method"', 'if message.get("jsonrpc") == "2.0" and "method"'),
     ("025.12", "handle", "isinstance(params, dict)", "params"),
     ("025.13", "Server._take", "reversed(message)", "reversed(%s)" % NOTIFICATIONS_FIRST),
-    ("025.14", "Server._take", "_id_of_long(message)", "None"),
     ("025.14", "MAX_MESSAGE_BYTES", "16 * MIB", "4 * MIB"),
     ("025.16", "_start_python", "stderr=subprocess.DEVNULL", "stderr=None"),
     ("025.17", "Server._begin", "in self._calls", "in [n for n in self._calls if type(n) is type(call.id)]"),

@@ -617,16 +617,13 @@ def batches(q):
 
 @asks("025.14")
 def long_lines(q):
-    wire, begin = q.wire, b'{"method":"ping","params":{"id":5,"x":"'
+    wire = q.wire
     start, end = b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "', b'"}}'
     fits = b"x" * (16777216 - len(start + end))
     rows = [
         (start + fits + end, 0, 1),
-        (start + fits + b"x" + end, -32600, 1),
-        (start + fits + end + b"\r", -32600, 1),
-        (begin + fits + b'"},"jsonrpc":"2.0","id":"one"}', -32600, "one"),
-        (begin + fits + b'"}, "id": 2, "jsonrpc": "2.0"}', -32600, 2),
-        (begin + fits + b'","id":6}}', -32600, None),
+        (start + fits + b"x" + end, -32600, None),
+        (start + fits + end + b"\r", -32600, None),
         (b"x" + fits + start + end, -32600, None),
     ]
     answers_to(q, wire, *rows)
