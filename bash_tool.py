@@ -736,7 +736,6 @@ class Report(NamedTuple):
     duration_s: float = 0.0
     problem: str = ""  # why the file with the output is incomplete or missing
     capped: bool = False  # whether that file ends at its greatest size
-    unlocked: bool = False  # the record of the job could not be locked
     cut_short: bool = False  # a program that was ending by itself was not waited for
     carried: bytes = b""  # what the shell wrote down at its end
     path: bytes = b""  # of the file that holds the output as it arrived; empty: there is none
@@ -948,7 +947,6 @@ class Output:
     room = FILE_CAP_BYTES  # below 0: the file is capped
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
-    unlocked = False  # the file of the record could not be locked
     note_at = -1  # the place of the completion note in the file; -1: none was written
     _fd = -1
     _record = -1  # a descriptor of the record of a job
@@ -1062,7 +1060,7 @@ class Output:
                 raise OSError
             self._record = _create(record_of(self.path), os.O_RDWR)
             # Waits: a reader may hold the lock for a moment.
-            self.unlocked = not _lock(self._record, fcntl.LOCK_EX)
+            _lock(self._record, fcntl.LOCK_EX)
             os.pwrite(self._record, b" " * RECORD_ROOM, 0)
         except OSError as problem:
             why = self.problem or self._where + _reason(problem)
@@ -1925,7 +1923,6 @@ class Command:
             duration_s=(life.seen.exited_s or monotonic()) - life.started_s,
             problem=output.problem,
             capped=output.room < 0,
-            unlocked=output.unlocked,
             cut_short=life.steps.cut_short,
             path=fsencode(output.path),
             ending=self.ending,
@@ -5317,12 +5314,8 @@ class Session:
         self.python = _python()
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
-        # What no answer has told yet: withheld names, and two notes.
+        # What no answer has told yet: withheld names, and a note.
         self._untold = withheld
-        self._unlocked = [
-            "files cannot be locked in the folder of the job: "
-            "another program may not see whether the job lives, and old output files stay"
-        ]
         self._hints = [
             "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
         ]
@@ -5429,12 +5422,9 @@ class Session:
     def _tell(
         self, outcome: Outcome, plan: Plan, request: Request, start: Start, starts: list[Start]
     ) -> Outcome:
-        """The outcome with the texts of its streams, and with the notes on the record of a job and
-        on what is carried over. `start`: what the command began with; `starts`: see Carry."""
+        """The outcome with the texts of its streams, and with the notes on what is carried
+        over. `start`: what the command began with; `starts`: see Carry."""
         report, notes = outcome.report, list(outcome.notes)
-        if report.unlocked:
-            notes += self._unlocked
-            self._unlocked = []
         if plan.carries or (report.error == "spawn_failed" and not request.env):
             notes += self._carry.take_over(report, start, starts, os.sysconf("SC_ARG_MAX"))
         outcome = outcome._replace(notes=notes, mode=request.mode, command=request.command)
