@@ -6221,26 +6221,6 @@ def _write(fd: int, text: str) -> None:
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
 
 
-# What is taken out of live output for a terminal. Group 1, colours, is put back.
-_FOREIGN = (
-    r"(\x1b\[[0-9:;]*m)|\x1b\[[0-?]*[ -/]*[@-~]?"
-    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\|\x1b?\Z)|\x1b[ -/]*[0-~]?"
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
-)
-_BEGUN = r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,4096}\x1b?|[ -/]*)\Z"
-
-
-def _show(begun: list[str], text: str) -> None:
-    """Writes live output to standard error; where that is a terminal, text, colours and carriage
-    returns alone: any other sequence could set its clipboard or switch its screen. `begun`: what
-    may be the beginning of one, whose rest comes with the next piece."""
-    if os.isatty(2):
-        text = "".join(begun) + text
-        begun[:] = re.findall(_BEGUN, text)
-        text = re.sub(_FOREIGN, r"\1", text)
-    _write(2, text)
-
-
 # One of these is asked for; the other options go with all of them, or with those that stand here.
 _VERBS = "command schema mcp jobs kill version".split()
 _GOES_WITH = {
@@ -6438,7 +6418,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
             mode=options.mode,
             timeout_s=options.timeout,
             cancel=cancel,
-            on_output=partial(_show, []) if options.follow else None,
+            on_output=partial(_write, 2) if options.follow else None,
         )
     signal.alarm(0)
     _write(1, with_newline(json.dumps(result.to_dict()) if options.json else result.text))

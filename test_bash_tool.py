@@ -3614,25 +3614,6 @@ def test_req_bash_017_15_one_interrupt_is_told_of(stderr):
         os.close(ours)
 
 
-SHOWN = ["a", "é 好", "\r", "\n", "\t", "\x1b[m", "\x1b[1;38:2;9m", "0;1m", "[2J"]
-HIDDEN = ["\x1b[2J", "\x1b[?1049h", "\x1b[3A", "\x1b]52;c;VE==\x07", "\x1b]0;title\x1b\\", "\x1bPx\x1b\\", "\x1bc"]
-HIDDEN += ["\x1b(0", "\x07", "\b", "\x0e", "\x9b", "\x7f", "\x1b\x07"]
-
-
-@clause("017.17", saboteur=("_show", 'text = "".join(begun) + text', "pass"))
-@given(st.lists(any_of(*SHOWN, *HIDDEN), max_size=12), st.lists(st.integers(0, 60), max_size=6))
-@example(["a", "\x1b]52;c;VE==\x07", "a", "\x1b[2J", "\x1b[m"], [4, 13, 16, 20])
-def test_req_bash_017_17_a_terminal_gets_text_and_colours(pieces, cuts):
-    shown, begun, whole = [], [], "".join(pieces)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "isatty", lambda fd: True)
-        patch.setattr(bash_tool, "_write", lambda fd, text: shown.append(text))
-        places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
-        for begin, end in zip(places, places[1:]):
-            bash_tool._show(begun, whole[begin:end])
-    assert "".join(shown) == "".join(piece for piece in pieces if piece in SHOWN)
-
-
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
 @clause("018.1", saboteur=("judge_command", "if pattern in", "if pattern =="))
 @given(st.lists(st.text(any_of(*"ab -'"), min_size=1, max_size=3), max_size=3), st.text(any_of(*"ab -'"), max_size=20))
