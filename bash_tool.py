@@ -3970,19 +3970,15 @@ def _unquoted(line: re.Match[bytes]) -> bytes:
     return codecs.escape_decode(re.sub(rb"(?<!\\)((?:\\\\)*)\\E", rb"\1\\033", line[3]))[0]
 
 
-# fmt: off
 VARIABLE_BYTES = 128 * KIB  # of one variable, its name and a NUL included (execve(2))
-EXEC_BYTES = 6 * MIB        # of arguments and variables, or a quarter of the stack (execve(2))
-# fmt: on
 
 
 def next_start(
-    carried: bytes, first: Mapping[bytes, bytes], most: int
+    carried: bytes, first: Mapping[bytes, bytes]
 ) -> tuple[Start, list[bytes]] | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
-    `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that execve(2)
-    would refuse, the largest, which are left out. `most`: of what it takes, as sysconf(3) has it.
-    None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
+    `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that are left
+    out, because execve(2) takes none of that size. None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
     on names that are no identifiers: bash passes these on, and does not list them."""
     lines, *rest = carried.split(b"\0")
     if len(rest) != 2 or rest[1]:
@@ -3992,15 +3988,10 @@ def next_start(
     for name, value in first.items():
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
-    # musl tells less than Linux takes. VARIABLE_BYTES are left for the arguments of programs. A
-    # size is that of the string, with `=` and NUL; a pointer goes with it.
-    room = min(max(most, 2 * VARIABLE_BYTES), EXEC_BYTES) - VARIABLE_BYTES
-    left_out = []
-    for size, name in sorted((len(name) + len(env[name]) + 2, name) for name in env):
-        room -= size + 8
-        if room < 0 or size > VARIABLE_BYTES:
-            del env[name]
-            left_out.append(name)
+    # The size of the string, with `=` and NUL.
+    left_out = [name for name in env if len(name) + len(env[name]) + 2 > VARIABLE_BYTES]
+    for name in left_out:
+        del env[name]
     return Start(rest[0][:-1], env), left_out
 
 
@@ -4080,9 +4071,6 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     )
 
 
-TOO_LARGE_NAMED = 20  # variables that one note on `carry` names
-
-
 class Carry:
     """What is carried over from one command to the next."""
 
@@ -4099,11 +4087,9 @@ class Carry:
         # call from before the restart has no effect on the calls behind it.
         self.starts = [self._first, self._first]
 
-    def take_over(
-        self, report: Report, start: Start, starts: list[Start], most: int
-    ) -> list[str]:
+    def take_over(self, report: Report, start: Start, starts: list[Start]) -> list[str]:
         """Takes over what a command that began with `start` has ended with; returns the notes of
-        its answer on that. `starts`: the list when it began. `most`: see `next_start`."""
+        its answer on that. `starts`: the list when it began."""
         was_run = report.duration_s or report.error == "status_unknown"
         if not was_run and report.reason != TOO_LARGE:
             return []
@@ -4116,13 +4102,13 @@ class Carry:
                     "starts in the directory and with the variables from before it"
                 ]
             return []
-        taken = next_start(report.carried, self._first.env, most)
+        taken = next_start(report.carried, self._first.env)
         was_kept, self._was_kept = self._was_kept, taken is not None
         if taken is None:
             note = "this command's working directory and exported variables were not kept"
             return [note] * was_kept
         starts[:] = start, taken[0]
-        names = join_names(taken[1][-TOO_LARGE_NAMED:])
+        names = join_names(taken[1])
         return ["too large to carry over to the next command: " + names] if names else []
 
 
@@ -5426,7 +5412,7 @@ class Session:
         over. `start`: what the command began with; `starts`: see Carry."""
         report, notes = outcome.report, list(outcome.notes)
         if plan.carries or (report.error == "spawn_failed" and not request.env):
-            notes += self._carry.take_over(report, start, starts, os.sysconf("SC_ARG_MAX"))
+            notes += self._carry.take_over(report, start, starts)
         outcome = outcome._replace(notes=notes, mode=request.mode, command=request.command)
         return fit_streams(outcome, self.terms.profile)
 
