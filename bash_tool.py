@@ -674,7 +674,7 @@ class Plan(NamedTuple):
     path: bytes  # where the program of the shell is looked for
     cwd: bytes
     cwd_required: bool  # no scratch folder stands in for the directory
-    env: Mapping[bytes, bytes] | None  # None: as in the request before
+    env: Mapping[bytes, bytes]
     carries: bool  # the shell writes down what it ends with
     limit_s: float  # after which the command is ended
     answer_after_s: float  # if it still runs then, it becomes a job; infinite: never
@@ -2016,9 +2016,8 @@ class Supervisor(Loop):
             if line.requests:
                 plan, self.kills = line.requests.pop(), 0
                 source = line.fds.pop() if line.fds else subprocess.DEVNULL
-                if plan.env is not None:  # and kept for the next request
-                    os.environb.clear()
-                    os.environb.update(plan.env)
+                os.environb.clear()
+                os.environb.update(plan.env)
                 if not Command(self, plan, source).run():
                     return
             else:
@@ -4028,7 +4027,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     # lines of four processes that print at once are torn (530 of 1,200), and in a pipe to `head -3`
     # a program ends with BrokenPipeError (23 runs of 60).
     default = {b"PYTHONUNBUFFERED": b"1"} if background else {}
-    env = start.env  # the same object from call to call: it is sent once
+    env = start.env
     if own or default:
         env = {**default, **env, **own}
     # marshal takes no subclass of float, such as numpy's float64.
@@ -4387,7 +4386,6 @@ class HostEnd(Channel):
     def __init__(self, end: socket.socket) -> None:
         super().__init__(end)
         self.supervisor_pid = 0  # once its first message has come
-        self.sent_env: object = None  # the mapping that was sent last: it is not sent again
         self.stops_sent = 0  # the count that the supervisor knows of
         self._messages: deque[tuple[Any, ...]] = deque()
 
@@ -4407,9 +4405,7 @@ class HostEnd(Channel):
 
     def send_request(self, plan: Plan, fds: Sequence[int]) -> None:
         """Sends the whole request. Raises OSError where it was not read in time."""
-        is_known = self.sent_env is plan.env
-        self.sent_env = plan.env
-        request = pack(("run", *(plan._replace(env=None) if is_known else plan)))
+        request = pack(("run", *plan))
         self.socket.settimeout(ACCEPT_S)
         sent = socket.send_fds(self.socket, [request], fds) if fds else 0
         self.socket.sendall(request[sent:])
@@ -5392,7 +5388,7 @@ class Session:
             if cancel._withdrawn:
                 report = outcome.report._replace(status="cancelled", exit_code=None)
                 return self._finish(outcome._replace(report=report, path=None), cancel)
-            result = self._finish(outcome, cancel, job, plan.env or ())
+            result = self._finish(outcome, cancel, job, plan.env)
             if request.whole and result.truncated:
                 result = with_whole_streams(result, self.terms.profile)
             if job is not None and outcome.report.status == "running":
