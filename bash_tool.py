@@ -4391,14 +4391,12 @@ class HostEnd(Channel):
 
     def wait(self, until: float) -> bool:
         """True as soon as the socket can be read; False after this moment.
-        `select.poll` needs no descriptor, and is looked up now: gevent replaces it, eventlet takes
-        it away, also after this module was imported. Raises LineLost."""
+        `select.poll` needs no descriptor, and is looked up now: gevent replaces it, also after this
+        module was imported. Raises LineLost."""
         fd = self.socket.fileno()
         if fd < 0:  # closed by another thread
             raise LineLost
         wait_s = min(max(0.0, until - monotonic()), 1e6)
-        if not hasattr(select, "poll"):
-            return any(select.select([fd], [], [], wait_s))
         poller = select.poll()
         poller.register(fd, select.POLLIN)
         return bool(poller.poll(1000 * wait_s))

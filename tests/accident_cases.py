@@ -554,11 +554,6 @@ LOOPS = {
         gevent.joinall(calls)
         say([call.value.text for call in calls])
     """,
-    "eventlet": """
-        tool = BashTool(profile=row(60))
-        pool = eventlet.GreenPool()
-        say([result.text for result in pool.imap(tool.run, ["sleep 0.2; echo %d" % n for n in range(5)])])
-    """,
     "uvloop": """
         async def main():
             tool = BashTool(profile=row(60))

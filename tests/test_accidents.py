@@ -880,10 +880,9 @@ def test_row_17_a_task_that_is_cancelled():
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_row_17_other_loops(loop):
-    """gevent's and eventlet's patched modules; uvloop's own waiting for children."""
+    """gevent's patched modules; uvloop's own waiting for children."""
     pytest.importorskip(loop, reason="not installed: " + loop)
     patched = {"gevent": "import gevent.monkey; gevent.monkey.patch_all()\n", "uvloop": "import asyncio, uvloop\n"}
-    patched["eventlet"] = "import eventlet; eventlet.monkey_patch()\n"
     with Host(LOOPS[loop], prelude=patched[loop]) as host:
         assert host.hear() == ["%d\n" % n for n in range(5)]
 
