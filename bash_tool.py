@@ -5114,11 +5114,8 @@ def check_directory(cwd: AnyPath | None) -> str:
     try:
         os.stat(path + "/")  # ENOTDIR where it is a file
     except OSError as problem:
-        tilde = ", and ~ is not expanded" * str(cwd).startswith("~")
         raise OSError(
-            problem.errno,
-            "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror),
-            path,
+            problem.errno, "cwd takes an existing directory (%s)" % problem.strerror, path
         ) from None
     return path
 
