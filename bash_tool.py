@@ -966,8 +966,10 @@ class Output:
         return sum(buffer.total_bytes for buffer in self.buffers)
 
     def is_long_text(self) -> bool:
-        """True if the text of a stream is over the limit: three bytes replace an invalid one, and
-        a NUL."""
+        """True if the text of a stream is over the limit though its bytes are not: three bytes
+        replace an invalid one, and a NUL."""
+        if self._pending is None:
+            return False
         texts = [decode(b"".join(buffer.captured()[:2])) for buffer in self.buffers]
         return any(
             len(text.replace("\0", "\ufffd").encode()) > self._plan.limit_bytes
@@ -2162,6 +2164,7 @@ class Request(NamedTuple):
     cwd: str | None = None  # in place of the tool's
     env: Env | None = None  # beside the tool's
     stdin: bytes | None = None
+    whole: bool = False  # a program asks, which reads the streams whole
 
 
 class Inquiry(NamedTuple):
@@ -2173,6 +2176,8 @@ class Inquiry(NamedTuple):
 
 class Restart(NamedTuple):
     """A request to forget the state that is carried over."""
+
+    command: str = ""
 
 
 class Start(NamedTuple):
@@ -2215,6 +2220,9 @@ class Format(NamedTuple):
     tells_jobs: bool = False  # it can say that a command goes on
 
 
+# Where a command has no code: as timeout(1), docker-run(1), bash have them.
+EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
+
 # What an Outcome, a Result and a line of the log say in the same words.
 FACTS = "status exit_code signal error duration_s total_bytes pid".split()
 
@@ -2229,9 +2237,11 @@ class Result:
                   `failed` (the tool could not run the command, or lost it); of a job also `lost`
     exit_code     of the shell, 128 + n after signal n; None where the shell did not end by itself
     signal        the name of the signal that ended the shell
-    stdout        the first stream as it is shown, or both where the profile merges them
+    stdout        the first stream as it is shown, or both where the profile merges them. Of `run`
+                  all of it, cleaned, up to 4 MiB; beyond that, and of a background command, as it
+                  is shown
     stderr        the second stream
-    truncated     whether a stream is not shown whole
+    truncated     whether `text` does not show a stream whole
     total_bytes   how many bytes of output came; in the answer to a check, since the last one
     pid           the number of a job: its process and process group
     output_file   the path of the file that holds the whole output, if there is one; where it
@@ -2242,7 +2252,7 @@ class Result:
     leftovers     the numbers of the processes that the answer names as still running, all of them
     details       what the profile says to programs: a dict that JSON can hold
     stdout_bytes  all that came on the first stream, or on both where the profile merges them, as it
-                  was written; None where not all of it was kept
+                  was written; None where not all of it was kept, and `stdout` is not whole
     stderr_bytes  the same of the second stream; empty where the profile merges them
     ok            True where `exit_code` is 0 and `error` None
     """
@@ -2265,6 +2275,8 @@ class Result:
     details: Mapping[str, Any] = field(default_factory=dict)
     stdout_bytes: bytes | None = field(default=None, repr=False)
     stderr_bytes: bytes | None = field(default=None, repr=False)
+    _command: str = field(default="", repr=False)  # these two are for `check`
+    _end: str = field(default="", repr=False)  # lines on the end that say more than a code
 
     def __str__(self) -> str:
         return self.text
@@ -2274,10 +2286,22 @@ class Result:
         """True for a command that exited with exit code 0, and no `error`."""
         return self.exit_code == 0 and self.error is None
 
+    def check(self) -> Result:
+        """The result itself where `ok` is true or the command goes on as a job. Else raises
+        subprocess.CalledProcessError. Its `returncode` is never 0: the command's own code; 124
+        after a timeout, 130 after a cancel, 125 for everything else. Its `output` is `stdout`,
+        behind a line that says how the command ended where that is more than a code."""
+        if self.ok or self.status == "running":
+            return self
+        code = self.exit_code or EXIT_CODES.get(self.status, EXIT_CODES["failed"])
+        output = self._end + self.stdout
+        raise subprocess.CalledProcessError(code, self._command, output, self.stderr)
+
     def to_dict(self) -> Fields:
         """The fields as a dict that `json.dumps` takes: all but the bytes."""
         known = dict(vars(self), notes=list(self.notes), leftovers=list(self.leftovers))
-        del known["stdout_bytes"], known["stderr_bytes"]
+        for name in ("stdout_bytes", "stderr_bytes", "_command", "_end"):
+            del known[name]
         return known
 
 
@@ -2565,14 +2589,36 @@ def size_buffers(profile: Profile) -> tuple[int, int, bool]:
     return 4 + most, 0, False
 
 
+def narrow(stream: Captured, profile: Profile) -> Captured:
+    """What would have been kept of a stream for the text alone; for a program more may be."""
+    head_bytes, tail_bytes, _ = size_buffers(profile)
+    data = stream.head + stream.tail
+    tail = data[max(head_bytes, len(data) - tail_bytes) :]
+    return stream._replace(head=data[:head_bytes], tail=tail)
+
+
 def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
     """The outcome with the streams that are shown, and their texts."""
     streams = outcome.raw
     if outcome.status == "running":  # the output of a background command is in its file
         streams = [without_unfinished(stream) for stream in streams if outcome.kept]
-    texts = [profile.truncation.fit(stream, profile) for stream in streams]
+    fit = profile.truncation.fit
+    texts = [fit(narrow(stream, profile), profile) for stream in streams]
     stdout, stderr, *_ = *texts, NO_STREAM, NO_STREAM
     return outcome._replace(stdout=stdout, stderr=stderr, raw=streams)
+
+
+def with_whole_streams(result: Result, profile: Profile) -> Result:
+    """The result for a program: a stream of which all was kept is shown as if none were too
+    long."""
+    limits: Fields = dict.fromkeys(profile.truncation.limits, sys.maxsize)
+    row = replace(profile, **limits)
+    whole: Fields = {}
+    for name in ("stdout", "stderr"):
+        data = getattr(result, name + "_bytes")
+        if data is not None:
+            whole[name] = row.truncation.fit(Captured(data, b"", len(data)), row).text
+    return replace(result, **whole)
 
 
 def describe_code(outcome: Outcome) -> str:
@@ -2606,6 +2652,13 @@ def status_line(outcome: Outcome) -> str:
             "[command failed: exit code %s; not sent by this tool; possibly out of memory]"
         )
     return template % describe_code(outcome)
+
+
+def end_lines(outcome: Outcome) -> str:
+    """How a command ended, where an exit code alone does not say it."""
+    if describe_code(outcome) == str(outcome.exit_code) and not outcome.error:
+        return ""
+    return "".join(map(with_newline, [status_line(outcome), *note_lines(outcome)]))
 
 
 def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
@@ -2839,6 +2892,8 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         details=profile.format.details(outcome),
         stdout_bytes=stdout_bytes,
         stderr_bytes=stderr_bytes,
+        _command=outcome.command,
+        _end=end_lines(outcome),
         **{name: getattr(outcome, name) for name in FACTS},
     )
 
@@ -3319,8 +3374,8 @@ def parse_command(
     command: object, mode: Any, timeout_s: float | None, profile: Profile
 ) -> Request | Outcome:
     """A command that was asked for, as a request; or why not."""
-    if not isinstance(command, str):
-        return refuse('"command" must be a string, got %s' % name_type(command))
+    if not isinstance(command, str):  # a program's: a model's is checked before
+        return refuse('"command" must be a string, got %s' % type(command).__name__)
     if mode not in list(profile.timeouts_s):
         got = '"%s"' % shorten(mode) if isinstance(mode, str) else name_type(mode)
         return refuse(
@@ -3836,6 +3891,7 @@ def encode_env(env: Env) -> dict[bytes, bytes]:
     return {fsencode(name): fsencode(value) for name, value in env.items()}
 
 
+WHOLE_BYTES = 4 * MIB  # of each stream: what `run` gives a program, whatever the profile cuts
 LOOK_S = 0.3  # a background command that ends by then is answered as ended
 
 
@@ -3860,6 +3916,9 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     elif profile.on_timeout is OnTimeout.KEEP:
         kept_s = float(profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
         answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
+    head_bytes, tail_bytes, counts_lines = size_buffers(profile)
+    if request.whole and not background:
+        head_bytes = max(head_bytes, WHOLE_BYTES - tail_bytes)
     return Plan(
         text=request.command.encode("utf-8", "surrogateescape"),
         shell=terms.shell,
@@ -3881,7 +3940,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         pipe_bytes=0,
         saves=profile.saves,
         limit_bytes=profile.max_output_bytes,
-        buffer_sizes=size_buffers(profile),
+        buffer_sizes=(head_bytes, tail_bytes, counts_lines),
         folder=fsencode(terms.folder),
         file_prefix=profile.file_prefix,
     )
@@ -4522,7 +4581,8 @@ class Exchange:
         elif answer.status == "exited" and not is_over and self._plan.ephemeral:
             self.state = "stays"
         else:
-            self._let_go(is_idle=is_over)
+            # The memory that a long output took may stay with the process.
+            self._let_go(is_idle=is_over and answer.total_bytes <= MIB)
             return answer
         if not self._count_stops():  # else one has crossed the answer: its bound stays
             self._gives_up_s = inf
@@ -5025,9 +5085,10 @@ class JobTable:
                 final = _lost(job._outcome)._replace(duration_s=job.duration_s)
             # The note comes first: an answer that tells the end takes the note away.
             self._untold.append((job.created, ended_note(job.output_file, final), job))
-            if exchange._plan.background:  # a check shows the output of kept commands alone
-                final = final._replace(raw=())
-            job._outcome = final
+            # A check shows the output of kept commands alone, and no program gets it whole.
+            raw = [] if exchange._plan.background else final.raw
+            raw = [narrow(stream, self._terms.profile) for stream in raw]
+            job._outcome = final._replace(raw=raw)
         finally:
             job._monitor_pid = 0
             exchange.forget()
@@ -5122,7 +5183,7 @@ class Session:
             outcome = Outcome("exited", exit_code=0, stdout=told)
         else:
             return self._run(request, cancel, on_live)
-        return self._finish(outcome, cancel)
+        return self._finish(outcome._replace(command=request.command), cancel)
 
     def _finish(
         self,
@@ -5174,7 +5235,7 @@ class Session:
             exchange.release()
         refusal = judge_command(request, self.terms)
         if refusal is not None:
-            return self._finish(refusal, cancel)
+            return self._finish(refusal._replace(command=request.command), cancel)
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
@@ -5197,6 +5258,8 @@ class Session:
                 outcome = outcome._replace(status="cancelled", exit_code=None, path=None)
                 return self._finish(outcome, cancel)
             result = self._finish(outcome, cancel, job, plan.env or ())
+            if request.whole and result.truncated:
+                result = with_whole_streams(result, self.terms.profile)
             if job is not None and outcome.status == "running":
                 self.jobs.start_monitor(job, exchange)
             is_answered = True
@@ -5246,6 +5309,8 @@ class BashTool(NotCopied):
     commands confined. Raises ValueError for a mistake in these, and OSError (FileNotFoundError,
     NotADirectoryError, PermissionError, ...) for a `cwd` that is no directory and a `state_dir`
     that can never be one: these two looks may hang."""
+
+    _whole = True  # `run` gives its streams whole; the command line answers as `call` does
 
     def __init__(
         self,
@@ -5392,7 +5457,7 @@ class BashTool(NotCopied):
         sent = {"command": command, "mode": mode, "timeout_s": timeout_s, "stdin": stdin}
         data = stdin.encode() if isinstance(stdin, str) else stdin
         require(data is None or isinstance(data, bytes), "stdin", "str or bytes", type(stdin))
-        request = request._replace(stdin=data)
+        request = request._replace(stdin=data, whole=self._whole)
         return self._answer(sent, request, cwd, env, cancel, _with_notes(on_output))
 
     def jobs(self) -> list[Job]:
@@ -5979,8 +6044,6 @@ def serve(tool: BashTool, *, structured: bool = False) -> None:
 # The tool as a program, for a person, a script, and a client that starts a server of MCP. For a
 # command the program prints what a model would read, and ends with the exit code of the command.
 
-# Where the command has no code: as timeout(1), docker-run(1), bash have them.
-EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 TOLD_AFTER_S = 1  # after Ctrl-C on the command line, before it says what it waits for
 
 
@@ -6167,6 +6230,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         signal.alarm(TOLD_AFTER_S if cancel.count == 1 else 0)
 
     signal.signal(signal.SIGALRM, lambda *_: _write(2, told))
+    tool._whole = False
     with _handled(interrupted):
         result = tool.run(
             command,
