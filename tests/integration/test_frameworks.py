@@ -737,62 +737,105 @@ def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
         script.check(results if way != "mcp" else None, "pydantic-ai, %s: %s" % (way, versions("pydantic-ai-slim")))
 
 
-@dataclasses.dataclass
-class HarborResult:
-    """What `exec` of harbor.environments.base returns (0.26.0), where that is not installed: 377 MB."""
+HARBOR = """
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import SimpleNamespace
 
+@dataclass
+class ExecResult:
     return_code: int
-    stdout: str = ""
-    stderr: str = ""
+    stdout: str = None
+    stderr: str = None
+
+class BaseEnvironment(ABC):
+    default_user, persistent = None, {"KEPT": "by the task"}
+
+    def __init__(self, folder):
+        self.task_env_config = SimpleNamespace(workdir=folder)
+        self._validate_definition()
+
+    def _resolve_user(self, user):
+        return self.default_user if user is None else user
+
+    def _merge_env(self, env):
+        return {**self.persistent, **(env or {})}
+
+    def _mount_targets(self, *, writable_only=False):
+        return [self.task_env_config.workdir + "/logs"]
+
+    async def ensure_dirs(self, dirs):
+        return await self.exec("mkdir -p " + " ".join(dirs), user="root")
+
+    async def _upload_environment_dir_after_start(self):
+        pass
+
+for name in "type _validate_definition start stop upload_file upload_dir download_file download_dir exec".split():
+    setattr(BaseEnvironment, name, abstractmethod(lambda self: None))
+BaseEnvironment.__abstractmethods__ = frozenset(
+    "type _validate_definition start stop upload_file upload_dir download_file download_dir exec".split()
+)
+"""  # harbor.environments.base of 0.26.0, as far as the recipe meets it: the package takes 377 MB and CPython 3.12
 
 
 @pytest.mark.interop
 def test_interop_harbor(monkeypatch):
-    """The recipe for Harbor: the streams apart, the code, directory, variables, user and timeout of the call; a missing
-    directory, a timeout and a cancelled task leave nothing behind, and none of them is the agent's own TimeoutError."""
+    """The recipe for Harbor: the streams apart, the code, directory, variables, user and timeout of the call, and files; a
+    missing directory and an unknown user are results; a timeout and a cancelled task leave nothing behind, and none of
+    them is the agent's own TimeoutError."""
     import asyncio
-    import importlib.util
     import types
 
-    if importlib.util.find_spec("harbor") is None:
-        say("harbor is not installed: the recipe meets a copy of its result")
-        for name in ("harbor", "harbor.environments", "harbor.environments.base"):
-            monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-        sys.modules["harbor.environments.base"].ExecResult = HarborResult
+    for name in ("harbor", "harbor.environments", "harbor.environments.base", "machine"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    exec(HARBOR, vars(sys.modules["harbor.environments.base"]))
+    exec(block("class Machine"), vars(sys.modules["machine"]))
     names, seconds = {}, "9%d.25" % os.getpid()
-    exec(block("default_user"), names)
+    exec(block("harbor"), names)
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     (folder / "sub").mkdir()
     folder.chmod(0o755)  # another user enters it
-    machine = names["Environment"](folder)
+    environment = names["Environment"](str(folder))
 
     async def converse():
-        result = await machine.exec("pwd; echo $MY_TOKEN; echo oh >&2; exit 3", "sub", {"MY_TOKEN": "of the call"}, 60)
-        assert (result.stdout, result.stderr, result.return_code) == ("%s/sub\nof the call\n" % folder, "oh\n", 3)
-        assert (await machine.exec("kill -9 $$")).return_code == 137
-        with pytest.raises(RuntimeError, match="no-such"):
-            await machine.exec("touch made", "no-such")
+        await environment.start(False)
+        result = await environment.exec("pwd; echo $MY_TOKEN $KEPT; echo oh >&2; exit 3", "sub", {"MY_TOKEN": "of it"}, 60)
+        told = (result.stdout, result.stderr, result.return_code)
+        assert told == ("%s/sub\nof it by the task\n" % folder, "oh\n", 3) and (folder / "logs").is_dir()
+        assert (await environment.exec("kill -9 $$")).return_code == 137
+        missing, unknown = await environment.exec("touch made", "no-such"), await environment.exec(":", user="no-such")
+        assert (missing.return_code, unknown.return_code) == (126, 126)
+        assert "no-such" in missing.stderr and "no-such" in unknown.stderr and not (folder / "made").exists()
         with pytest.raises(RuntimeError, match="partial"):
-            await machine.exec("echo partial; sleep %s & sleep %s" % (seconds, seconds), timeout_sec=1)
+            await environment.exec("echo partial; sleep %s & sleep %s" % (seconds, seconds), timeout_sec=1)
         assert not sleepers(seconds)
-        task = asyncio.create_task(machine.exec("sleep %s" % seconds))
+        (folder / "from" / "deep").mkdir(parents=True)
+        (folder / "from" / "deep" / "it's").write_bytes(b"\xff")
+        os.mkfifo(folder / "from" / "a fifo")
+        await environment.upload_dir(folder / "from", str(folder / "to there"))
+        await environment.upload_dir(folder / "from", str(folder / "to there"))
+        await environment.download_file(str(folder / "to there/deep/it's"), folder / "new" / "place")
+        assert (folder / "new" / "place").read_bytes() == b"\xff" and not (folder / "to there" / "from").exists()
+        with pytest.raises(subprocess.CalledProcessError, match="non-zero"):
+            await environment.download_dir(str(folder / "not there"), folder / "x")
+        task = asyncio.create_task(environment.exec("sleep %s" % seconds))
         while not sleepers(seconds):
             await asyncio.sleep(0.05)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert eventually(lambda: not sleepers(seconds))
         if os.getuid() == 0:
-            for user in ("nobody", 65534, "65534"):
-                result = await machine.exec("id -un; sleep 0.1", user=user)
-                assert (result.stdout, result.return_code) == ("nobody\n", 0)
-            machine.default_user = "nobody"
-            assert (await machine.exec("id -un")).stdout == "nobody\n"
+            for user, name in (("nobody", "nobody"), (65534, "nobody"), ("65534", "nobody"), (4242, "4242")):
+                result = await environment.exec("id -un 2>/dev/null || id -u; sleep 0.1", user=user)
+                assert (result.stdout.split()[-1], result.return_code) == (name, 0)
+            environment.default_user = "nobody"
+            assert (await environment.exec("id -un")).stdout == "nobody\n"
             with pytest.raises(RuntimeError):
-                await machine.exec("sleep " + seconds, timeout_sec=1)
+                await environment.exec("sleep " + seconds, timeout_sec=1)
             assert not sleepers(seconds)
+        await environment.stop(True)
 
     asyncio.run(converse())
-    machine.close()
     shutil.rmtree(folder)
 
 
@@ -815,8 +858,18 @@ async def test_words_as_they_are(sandbox_env):
     with pytest.raises(Exception, match="10 MiB") as refused:
         await sandbox_env.exec(["head", "-c", "11000000", "/dev/zero"])
     assert len(refused.value.truncated_output) > 10 * 2**20
-    with pytest.raises(TimeoutError, match="partial"):
+    with pytest.raises(TimeoutError) as late:
         await sandbox_env.exec(["sh", "-c", "echo partial; sleep 9"], timeout=1)
+    assert "partial" in late.value.truncated_output
+    done = await sandbox_env.exec(["bash", "-c", "echo work; /etc/passwd"])
+    assert (done.returncode, done.stdout) == (126, "work\\n") and "Permission denied" in done.stderr
+    with pytest.raises(PermissionError):
+        await sandbox_env.exec(["/etc/passwd"])
+    with pytest.raises(ValueError, match="embedded null byte"):         # in these words Inspect tells the model
+        await sandbox_env.exec(["bash", "-c", "echo \\0x"])
+    with pytest.raises(FileNotFoundError):
+        await sandbox_env.exec(["true"], cwd="/nope")
+    assert not (await sandbox_env.exec(["true"], user="no-such")).success
 """
 LANGCHAIN = """
 import pytest, subprocess, tempfile
@@ -855,7 +908,7 @@ def suite(name, folder, recipes, program, *options):
 @pytest.mark.interop
 def test_interop_inspect(tmp_path):
     """Inspect's own checks of a sandbox, all but those that root rules out."""
-    recipes = {"machine": block("default_user"), "recipe": block("sandboxenv(")}
+    recipes = {"machine": block("class Machine"), "recipe": block("sandboxenv(")}
     failed = suite("inspect", tmp_path, recipes, INSPECT)
     assert failed == (set(AS_ROOT) if os.getuid() == 0 else failed & {"exec_as_user"})
 
