@@ -2209,6 +2209,7 @@ class Truncation(NamedTuple):
     """What is shown of a stream that is too long."""
 
     fit: Callable[[Captured, "Profile"], Fitted]
+    keeps: str  # what it leaves of a stream: its "ends", "tail" or "head"
     limits: tuple[str, ...]  # the fields of a profile that `fit` looks at
 
 
@@ -2217,6 +2218,9 @@ class Format(NamedTuple):
 
     write: Callable[[Outcome, "Profile"], str]
     details: Callable[[Outcome], Fields]  # what a program reads beside the text
+    tells_of: (
+        str  # the truncation that its notices are about; of a "head" the text tells itself
+    )
     tells_jobs: bool = False  # it can say that a command goes on
 
 
@@ -2275,8 +2279,8 @@ class Result:
     details: Mapping[str, Any] = field(default_factory=dict)
     stdout_bytes: bytes | None = field(default=None, repr=False)
     stderr_bytes: bytes | None = field(default=None, repr=False)
-    _command: str = field(default="", repr=False)  # these two are for `check`
-    _end: str = field(default="", repr=False)  # lines on the end that say more than a code
+    # For `check`: the command, and lines on its end that say more than a code.
+    _told: tuple[str, str] = field(default=("", ""), repr=False)
 
     def __str__(self) -> str:
         return self.text
@@ -2293,15 +2297,14 @@ class Result:
         behind a line that says how the command ended where that is more than a code."""
         if self.ok or self.status == "running":
             return self
+        command, lines = self._told
         code = self.exit_code or EXIT_CODES.get(self.status, EXIT_CODES["failed"])
-        output = self._end + self.stdout
-        raise subprocess.CalledProcessError(code, self._command, output, self.stderr)
+        raise subprocess.CalledProcessError(code, command, lines + self.stdout, self.stderr)
 
     def to_dict(self) -> Fields:
         """The fields as a dict that `json.dumps` takes: all but the bytes."""
         known = dict(vars(self), notes=list(self.notes), leftovers=list(self.leftovers))
-        for name in ("stdout_bytes", "stderr_bytes", "_command", "_end"):
-            del known[name]
+        del known["stdout_bytes"], known["stderr_bytes"], known["_told"]
         return known
 
 
@@ -2609,16 +2612,13 @@ def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
 
 
 def with_whole_streams(result: Result, profile: Profile) -> Result:
-    """The result for a program: a stream of which all was kept is shown as if none were too
-    long."""
-    limits: Fields = dict.fromkeys(profile.truncation.limits, sys.maxsize)
-    row = replace(profile, **limits)
-    whole: Fields = {}
+    """The result for a program: with all of the text of each stream of which all was kept."""
+    texts: Fields = {}
     for name in ("stdout", "stderr"):
         data = getattr(result, name + "_bytes")
         if data is not None:
-            whole[name] = row.truncation.fit(Captured(data, b"", len(data)), row).text
-    return replace(result, **whole)
+            texts[name] = profile.cleaning(decode(data))
+    return replace(result, **texts)
 
 
 def describe_code(outcome: Outcome) -> str:
@@ -2712,10 +2712,10 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     for captured in outcome.raw:
         text += captured.note
     lines = [status_line(outcome)]
-    has_modes = "mode" in profile.parameters
-    has_longer = has_modes and {"slow", "background"} <= profile.timeouts_s.keys()
+    has_longer = "mode" in profile.parameters and "slow" in profile.timeouts_s
     if has_longer and outcome.mode == "default" and outcome.status == "timed_out":
-        lines.append('[for longer commands use mode="slow", for servers mode="background"]')
+        servers = ', for servers mode="background"' * ("background" in profile.timeouts_s)
+        lines.append('[for longer commands use mode="slow"%s]' % servers)
     lines += note_lines(outcome)
     if outcome.pid is not None:
         lines += job_lines(outcome)
@@ -2738,7 +2738,7 @@ def with_notice(name: str, stream: Fitted, where: str) -> str:
     """A stream's text, and the line that follows it if it was cut to its last lines. `where`: what
     that says of the file."""
     details = stream.details
-    if not stream.cut or not details:
+    if not stream.cut:
         return stream.text
     what = "{output_lines} of {total_lines} lines"
     if details["last_line_partial"]:
@@ -2892,8 +2892,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         details=profile.format.details(outcome),
         stdout_bytes=stdout_bytes,
         stderr_bytes=stderr_bytes,
-        _command=outcome.command,
-        _end=end_lines(outcome),
+        _told=(outcome.command, end_lines(outcome)),
         **{name: getattr(outcome, name) for name in FACTS},
     )
 
@@ -3049,7 +3048,8 @@ class Profile:
     The rest of the row:
 
     name              of the row, for `BashTool(profile=...)` and BASH_TOOL_PROFILE
-    description       of the tool, for the model; `{cwd}` stands for the tool's directory
+    description       of the tool, for the model; `{cwd}` stands for the tool's directory, {streams}
+                      {lines} and {size} for what the row says of these
     parameters        the properties of the JSON Schema of its arguments: some of `command`, `mode`,
                       `timeout`, `check_pid`, `kill_pid` and `restart`
     required          the arguments that must be given
@@ -3103,14 +3103,18 @@ class Profile:
         for name, kind in _KINDS.items():
             value = getattr(self, name)
             require(isinstance(value, kind), name, "a value such as JOBS.%s" % name, value)
-        tells_jobs = self.format.tells_jobs
-        limits = self.timeouts_s
-        require(
-            "default" in limits and (tells_jobs or "background" not in limits),
-            "timeouts_s",
-            'seconds by mode such as {"default": 30}; "background" where the format tells of jobs',
-            limits,
-        )
+        told, truncation, streams = self.format.tells_of, self.truncation, self.streams
+        one_row = "what goes with the format: take both from one row"
+        require(told == truncation.keeps, "truncation", one_row, truncation.keeps)
+        # Beside another notice than that of "ends" each stream has a place of its own.
+        right = told == "ends" or streams is not Streams.MERGED
+        require(right, "streams", one_row, streams)
+        tells_jobs, limits = self.format.tells_jobs, self.timeouts_s
+        wanted = 'seconds by mode such as {"default": 30}'
+        if not tells_jobs:
+            wanted += ', without "background": the format cannot tell of jobs'
+        right = "default" in limits and (tells_jobs or "background" not in limits)
+        require(right, "timeouts_s", wanted, limits)
         for mode, limit_s in limits.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in WAITS:
@@ -3143,7 +3147,7 @@ def json_object(text: str) -> Schema:
 MODES = Profile(
     name="modes",
     description="""\
-Executes shell commands via bash -c, returning combined stdout/stderr.
+Executes shell commands via bash -c, returning {streams}.
 Bash state changes (working dir, variables, aliases) don't persist between calls.
 
 With mode="background", returns immediately with output redirected to a file.
@@ -3163,16 +3167,16 @@ For complex scripts, write them to a file first and then execute the file.
     timeouts_s=FrozenDict(default=30.0, slow=15 * 60.0, background=BACKGROUND_TIMEOUT_S),
     streams=Streams.MERGED,
     cleaning=render,
-    truncation=Truncation(keep_ends, limits=("max_output_bytes", "snip_size")),
+    truncation=Truncation(keep_ends, "ends", limits=("max_output_bytes", "snip_size")),
     saves=True,
-    format=Format(format_brackets, cut_details, tells_jobs=True),
+    format=Format(format_brackets, cut_details, "ends", tells_jobs=True),
     nonzero_is_error=True,
 )
 
 JOBS = Profile(
     name="jobs",
     description="""\
-Execute a bash command. Output truncated to last 2000 lines or 50KB; \
+Execute a bash command. Output truncated to last {lines} lines or {size}; \
 if truncated, full output saved to temp file. \
 Commands exceeding timeout are auto-backgrounded.""",
     parameters=json_object("""
@@ -3189,10 +3193,10 @@ Commands exceeding timeout are auto-backgrounded.""",
     on_timeout=OnTimeout.KEEP,
     cleaning=sanitise,
     truncation=Truncation(
-        keep_tail, limits=("max_output_bytes", "max_output_lines", "rolling_bytes")
+        keep_tail, "tail", limits=("max_output_bytes", "max_output_lines", "rolling_bytes")
     ),
     saves=True,
-    format=Format(format_sections, cut_details, tells_jobs=True),
+    format=Format(format_sections, cut_details, "tail", tells_jobs=True),
     nonzero_is_error=True,
     max_output_bytes=50 * KIB,
     file_prefix="pipe-bash-",
@@ -3210,8 +3214,8 @@ Prefer structured tools (read, write, edit, glob, grep) for file operations.""",
 {"command": {"type": "string", "description": "The bash command to execute"}}"""),
     timeouts_s=FrozenDict(default=COMMAND_TIMEOUT_S),
     cleaning=without_nul,
-    truncation=Truncation(keep_head, limits=("max_output_chars",)),
-    format=Format(format_json, stream_fields),
+    truncation=Truncation(keep_head, "head", limits=("max_output_chars",)),
+    format=Format(format_json, stream_fields, "head"),
 )
 
 GUARDED = replace(
@@ -3220,8 +3224,8 @@ GUARDED = replace(
     description="Execute a bash command. Returns its exit code, stdout and stderr.",
     parameters=json_object("""
 {"command": {"type": "string", "description": "The shell command to execute"}}"""),
-    truncation=Truncation(keep_head, limits=("max_output_bytes",)),
-    format=Format(format_labels, code_details),
+    truncation=Truncation(keep_head, "head", limits=("max_output_bytes",)),
+    format=Format(format_labels, code_details, "head"),
     max_output_bytes=256 * KIB,  # seed 004 leaves the number open
 )
 
@@ -3304,7 +3308,14 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     # Of modes that the row lacks, or that a host has taken out, nothing is said.
     parts = profile.description.split("\n\n")
     text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= {*modes})
-    told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
+    merged = profile.streams is Streams.MERGED
+    text = (
+        text.replace("{streams}", "combined stdout/stderr" if merged else "stdout and stderr")
+        .replace("{lines}", str(profile.max_output_lines))
+        .replace("{size}", format_size(profile.max_output_bytes))
+        .replace("{cwd}", make_printable(cwd))
+    )
+    told = {"name": "bash", "description": text}
     if style == "openai":  # its strict form knows no key that may be left out
         for name in set(properties) - set(profile.required):
             schema = properties[name]
@@ -3342,6 +3353,14 @@ def load_json(text: str | bytes) -> Any:
         return json.loads(text, parse_constant=int)  # int refuses NaN and Infinity
     except RecursionError:
         raise ValueError("too deeply nested") from None
+
+
+def unwrap(value: Any) -> Any:
+    """The object that a string holds as JSON, because it was encoded twice; else the value."""
+    with suppress(ValueError):
+        if isinstance(value, str) and isinstance(held := load_json(value), dict):
+            return held
+    return value
 
 
 _TYPE_NAMES = {
@@ -3441,6 +3460,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             arguments = load_json(arguments)
         except ValueError as problem:
             return refuse("not a JSON object (%s)" % shorten(problem))
+    arguments = unwrap(arguments)
     if not isinstance(arguments, Mapping):
         return refuse(
             'expected a JSON object such as {"command": "ls"}, got %s' % name_type(arguments)
@@ -3459,6 +3479,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             return refuse(wrong)
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
+    if len(chosen) > 1 and given.get("command") == "":  # a strict schema has each key filled
+        chosen.remove("command")
     if len(verbs) > 1 and len(chosen) != 1:
         got = join_names(chosen) or "none"
         return refuse("exactly one of %s is required, got %s" % (join_names(verbs), got))
@@ -3471,10 +3493,10 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         if abs(given[verb]) >= 2**31:
             return refuse('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
-    if background and "mode" not in known:
+    if background and ("mode" not in known or mode not in profile.timeouts_s):
         return refuse('"run_in_background" cannot be true here')
-    if background and ("mode" in given or mode not in profile.timeouts_s):
-        return refuse('"run_in_background" needs a mode "background", and no "mode" beside it')
+    if background and "mode" in given:
+        return refuse('give one of "mode" and "run_in_background"')
     # To a program a lone surrogate may stand for a byte that is no UTF-8 (PEP 383).
     if lone := re.search("[\ud800-\udfff]", given["command"]):
         return refuse(
@@ -4734,6 +4756,8 @@ class Job(NotCopied):
     def __init__(
         self, output_file: str, grace_s: float = GRACE_S, known: Outcome | None = None
     ) -> None:
+        wanted = "the path of its output file (BashTool.job takes a number)"
+        require(isinstance(output_file, str), "Job", wanted, output_file)
         self.output_file = output_file
         self._grace_s = grace_s
         if known is None:
@@ -4869,6 +4893,7 @@ class Job(NotCopied):
         """(text, offset): the output from byte `offset` of the file on, without the completion
         note, and the offset to go on from. No character is split, and reading piece by piece
         yields the same text as reading at once. Raises OSError if the file is gone."""
+        require(isinstance(offset, int), "read", "a whole number of bytes", offset)
         final = self.status != "running"
         start = max(0, offset)
         data, rest = self._output_from(start)
@@ -5474,17 +5499,20 @@ class BashTool(NotCopied):
 
     def wait(
         self,
-        jobs: Iterable[Job] | None = None,
+        jobs: Job | Iterable[Job] | None = None,
         *,
         any: bool = False,
         timeout_s: float | None = None,
     ) -> list[Job]:
-        """The jobs that have ended, once all of them have, or with `any` one of them, or after
+        """The job or jobs that have ended, once all of them have, or with `any` one of them, or after
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
         tool. The next answer to the model reports the ends all the same. Raises ValueError for
         what is no job and no number."""
-        waited = self._session.jobs.live() if jobs is None else list(jobs)
-        require(all(isinstance(job, Job) for job in waited), "jobs", "jobs", waited)
+        if jobs is None:
+            jobs = self._session.jobs.live()
+        waited = list(jobs) if isinstance(jobs, Iterable) else [jobs]
+        right = all(isinstance(job, Job) for job in waited)
+        require(right, "wait", "a Job or several", jobs)
         return _await_ends(waited, any, timeout_s)
 
     def close(self) -> None:
@@ -5664,7 +5692,7 @@ def _id_of_long(line: bytes) -> Id | None:
 def _object(owner: Message, name: str) -> Message:
     """The member of this name, which must be an object. What is null or missing counts as empty.
     Raises ValueError."""
-    value = owner.get(name)
+    value = unwrap(owner.get(name))
     require(value is None or isinstance(value, dict), name, "an object", name_type(value))
     return value or {}
 
@@ -6031,6 +6059,7 @@ def serve(tool: BashTool, *, structured: bool = False) -> None:
     # The interpreter writes the number of a signal to a descriptor of the loop, and the handler
     # does nothing: an exception out of a handler could leave the loop at any place; and the kernel
     # may deliver a signal to another thread, while Python runs handlers in the main thread alone.
+    require(isinstance(tool, BashTool), "serve", "a BashTool", tool)
     server = Server(tool, structured)
     before = signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
     try:
@@ -6078,13 +6107,13 @@ def _show(begun: list[str], text: str) -> None:
 _OPTIONS = """\
 --profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
 --mode MODE  default (30s), slow (15min) or background
---timeout SECONDS  in place of the mode's limit (--mcp: BASH_TOOL_TIMEOUTS)
+--timeout SECONDS  in place of the mode's limit; with --mcp of the mode default
 --cwd DIR  where the command runs
 --state-dir DIR  where output files go (default: one folder per user)
 --deny TEXT...  refuse commands that hold TEXT; may be repeated
 --keep-env NAME...  pass a variable though it looks secret; may be repeated
 --drop-env NAME...  withhold a variable whatever it looks like; may be repeated
---set NAME=VALUE...  change a limit, such as grace_s=2; may be repeated
+--set NAME=VALUE...  change the profile: slow=3600, grace_s=2, saves=false; may be repeated
 --schema [STYLE]  print the definition: anthropic (default), openai, mcp, openai-chat, \
 openai-native, anthropic-native (--carry)
 --log FILE  append a line of JSON for each call to FILE
@@ -6101,7 +6130,7 @@ openai-native, anthropic-native (--carry)
 _VERBS = "command schema mcp jobs kill version".split()
 _GOES_WITH = {
     "mode": "a command",
-    "timeout": "a command; a server has the variable BASH_TOOL_TIMEOUTS='{\"default\": 60}'",
+    "timeout": "a command, --mcp and --schema",
     "follow": "a command",
     "json": "a command, --jobs and --kill",
     "log": "a command and --mcp",
@@ -6172,6 +6201,15 @@ def _options(argv: Sequence[str] | None) -> Any:
     return options
 
 
+_FLAGS = "nonzero_is_error", "saves"
+
+
+def _changed(row: Profile, given: Fields) -> Profile:
+    """The row with these values of its fields, and limits of its modes."""
+    limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
+    return replace(row, timeouts_s=limits, **given)
+
+
 def _profile(name: str, settings: Sequence[str]) -> Profile:
     """The row with this name, with other limits: those of BASH_TOOL_TIMEOUTS, a JSON object of
     seconds such as {"default": 5, "grace_s": 1}, then the settings NAME=VALUE. Raises ValueError
@@ -6182,20 +6220,21 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
         given = load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
         if not isinstance(given, dict) or not given.keys() <= set(known):
             raise ValueError("takes a JSON object of seconds for %s" % join_names(known))
-        limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
-        row = replace(row, timeouts_s=limits, **given)
+        row = _changed(row, given)
     except ValueError as problem:
         raise ValueError("BASH_TOOL_TIMEOUTS: %s" % problem) from None
-    numbers = (*WAITS, *LIMITS_ON_OUTPUT)
+    numbers = (*known, *LIMITS_ON_OUTPUT)
     for setting in settings:
-        limit, _, value = setting.partition("=")
+        name, _, value = setting.partition("=")
+        is_number = name in numbers and re.fullmatch(r"(0|[1-9][0-9]*)(\.[0-9]+)?", value)
         require(
-            limit in numbers and re.fullmatch(r"(0|[1-9][0-9]*)(\.[0-9]+)?", value),
+            is_number or (name in _FLAGS and value in ("true", "false")),
             "--set or BASH_TOOL_SET",
-            "NAME=NUMBER for " + join_names(numbers),
+            "NAME=NUMBER for %s, NAME=true or NAME=false for %s"
+            % (join_names(numbers), join_names(_FLAGS)),
             setting,
         )
-        row = replace(row, **{limit: load_json(value)})
+        row = _changed(row, {name: load_json(value)})
     return row
 
 
@@ -6335,6 +6374,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with BashTool(
             options.cwd,
             profile=profile,
+            timeout_s=None if options.command else options.timeout,
             deny=list(map(_typed, options.deny)),
             keep_env=options.keep_env,
             drop_env=options.drop_env,
