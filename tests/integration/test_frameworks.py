@@ -799,7 +799,9 @@ def test_interop_harbor(monkeypatch):
 
     async def converse():
         await environment.start(False)
-        result = await environment.exec("pwd; echo $MY_TOKEN $KEPT; echo oh >&2; exit 3", "sub", {"MY_TOKEN": "of it"}, 60)
+        result = await environment.exec(
+            "pwd; echo $MY_TOKEN $KEPT; echo oh >&2; exit 3", "sub", {"MY_TOKEN": "of it"}, 60
+        )
         told = (result.stdout, result.stderr, result.return_code)
         assert told == ("%s/sub\nof it by the task\n" % folder, "oh\n", 3) and (folder / "logs").is_dir()
         assert (await environment.exec("kill -9 $$")).return_code == 137
