@@ -98,11 +98,12 @@ def offers_example(held, head, body):
 NOT_KEPT = "this command's working directory and exported variables were not kept"
 SILENT = "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
 LONGER_MODES = '[for longer commands use mode="slow", for servers mode="background"]'
+LONGER_SLOW = '[for longer commands use mode="slow"]'
 
 # What examples, tables and grammars say of background commands, and what a tool without them says in its place.
 WITHOUT_JOBS = (
-    *(("| %s\n" % LONGER_MODES, ""), (LONGER_MODES + "\n", ""), (', "background": 86400', ""), ("[job NL]? ", "")),
-    *((" [NL LONGER_MODES]?", ""), (", and not for a background command that runs", ""), (" text [end]? ", " text ")),
+    *(("| %s\n" % LONGER_MODES, ""), (LONGER_MODES + "\n", LONGER_SLOW + "\n"), (', "background": 86400', ""), ("[job NL]? ", "")),
+    *(("(LONGER_MODES | LONGER_SLOW)", "LONGER_SLOW"), (", and not for a background command that runs", ""), (" text [end]? ", " text ")),
 )
 
 

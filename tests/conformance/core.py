@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.conformance.judge import Unasked, Wrong, asks, of_bash, patience, printf, requested, words_of
 from tests.processes import FUNCTIONS, alive, eventually, functions_of_a_host, of_proc, parent_of, processes
-from tests.spec import LONGER_MODES, fenced, rows_of, size_in_words, verdicts
+from tests.spec import LONGER_MODES, LONGER_SLOW, fenced, rows_of, size_in_words, verdicts
 
 
 FULL_OUTPUT = r"\[full output: ([^\n]*)\]\n\Z"  # the path in the last line of an answer
@@ -26,7 +26,8 @@ CUT = r"\[output truncated in middle: [^\n]*\]\n"
 
 def timed_out(q, limit):
     """What stands above the output of a command in the mode default that has reached its timeout."""
-    return "[command timed out after %s]\n" % limit + (LONGER_MODES + "\n") * ("jobs" in q.judge.levels)
+    longer = LONGER_MODES if "jobs" in q.judge.levels else LONGER_SLOW
+    return "[command timed out after %s]\n%s\n" % (limit, longer)
 
 
 def with_startup(q, script, **env):
@@ -689,7 +690,8 @@ def understands_other_tools(q):
         q.equal(limited.given({"command": "sleep 0.6; echo hi", "timeout": most}).text, "hi\n")
         over = {"command": "echo hi", "timeout": most + 1}
         q.refused(over, "invalid arguments: " + number % (most, most + 1), wire=limited)
-    beside = '"run_in_background" needs a mode "background", and no "mode" beside it'
+    has_jobs = "jobs" in q.judge.levels
+    beside = 'give one of "mode" and "run_in_background"' if has_jobs else '"run_in_background" cannot be true here'
     null = dict.fromkeys(("timeout", "run_in_background", "description", "mode"))
     q.equal(wire.given({"command": "echo hi", **null}).text, "hi\n", "keys whose value is null:")
     for arguments, sentence in (
@@ -700,7 +702,7 @@ def understands_other_tools(q):
         ({"timeout": True}, '"timeout" must be an integer, got boolean'),
         ({"run_in_background": "yes"}, '"run_in_background" must be a boolean, got string'),
         *(({"run_in_background": True, "mode": mode}, beside) for mode in ("slow", "fast")),
-        *([] if "jobs" in q.judge.levels else [({"run_in_background": True}, beside)]),
+        *([] if has_jobs else [({"run_in_background": True}, beside)]),
     ):
         q.refused({"command": "echo hi", **arguments}, "invalid arguments: " + sentence)
     if "jobs" in q.judge.levels:
@@ -733,6 +735,14 @@ def takes_near_misses(q):
         reply = jobs.given({"command": "echo 7", "check_pid": 0, "kill_pid": "0", "timeout": "5000"})
         q.that("\n7\n" in reply.text and not reply.is_error, "the command: 0 is no process", reply.text)
         q.has(jobs.given({"check_pid": "4711"}).text, "the pid 4711;")
+
+
+@asks("006.15")
+def takes_an_object_in_a_string(q):
+    wire = q.wire
+    for arguments in ({"command": "echo hi"}, {"command": 'echo "hi"', "mode": "slow"}):
+        q.equal(wire.given(json.dumps(arguments)).text, "hi\n", "arguments that were encoded twice:")
+    q.refused(json.dumps({"command": 5}), 'invalid arguments: "command" must be a string, got integer')
 
 
 @asks("007.1", "007.3")

@@ -391,6 +391,17 @@ def labels_of_what_went_wrong(q):
     q.says("rm -rf x", "Command blocked by safety policy: contains 'rm -rf'", True, wire=wire)
 
 
+@asks("006.16")
+def an_empty_command_beside_another_verb(q):
+    wire = q.server(profile="jobs", timeouts={"default": 0.3})
+    kept = wire.given({"command": "echo on; sleep 600", "check_pid": 0, "kill_pid": None})
+    pid = int(re.search(r"timeout \(pid (\d+)\)", kept.text)[1])
+    q.has(wire.given({"command": "", "check_pid": pid, "kill_pid": 0}).text, "still running.")
+    q.has(wire.given({"command": "", "check_pid": None, "kill_pid": pid}).text, "[Process %d e" % pid)
+    both = 'invalid arguments: exactly one of "command", "check_pid", "kill_pid" is required, got "check_pid", "kill_pid"'
+    q.refused({"command": "", "check_pid": pid, "kill_pid": pid}, both, wire=wire)
+
+
 @asks("021.2")
 def sanitised_text(q):
     wire = q.server(profile="jobs")
