@@ -2303,7 +2303,7 @@ class Result:
         if self.ok or self.status == "running":
             return self
         command, lines = self._told
-        code = self.exit_code or EXIT_CODES.get(self.status, EXIT_CODES["failed"])
+        code = self.exit_code or EXIT_CODES.get(self.status, 125)
         raise subprocess.CalledProcessError(code, command, lines + self.stdout, self.stderr)
 
     def to_dict(self) -> Fields:
@@ -2717,10 +2717,12 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     for captured in outcome.raw:
         text += captured.note
     lines = [status_line(outcome)]
-    has_longer = "mode" in profile.parameters and "slow" in profile.timeouts_s
-    if has_longer and outcome.mode == "default" and outcome.status == "timed_out":
-        servers = ', for servers mode="background"' * ("background" in profile.timeouts_s)
-        lines.append('[for longer commands use mode="slow"%s]' % servers)
+    modes = profile.timeouts_s if "mode" in profile.parameters else ()
+    if "slow" in modes and outcome.mode == "default" and outcome.status == "timed_out":
+        longer = '[for longer commands use mode="slow"]'
+        if "background" in modes:
+            longer = '[for longer commands use mode="slow", for servers mode="background"]'
+        lines.append(longer)
     lines += note_lines(outcome)
     if outcome.pid is not None:
         lines += job_lines(outcome)
@@ -3108,18 +3110,22 @@ class Profile:
         for name, kind in _KINDS.items():
             value = getattr(self, name)
             require(isinstance(value, kind), name, "a value such as JOBS.%s" % name, value)
-        told, truncation, streams = self.format.tells_of, self.truncation, self.streams
-        one_row = "what goes with the format: take both from one row"
-        require(told == truncation.keeps, "truncation", one_row, truncation.keeps)
-        # Beside another notice than that of "ends" each stream has a place of its own.
-        right = told == "ends" or streams is not Streams.MERGED
-        require(right, "streams", one_row, streams)
         tells_jobs, limits = self.format.tells_jobs, self.timeouts_s
-        wanted = 'seconds by mode such as {"default": 30}'
-        if not tells_jobs:
-            wanted += ', without "background": the format cannot tell of jobs'
-        right = "default" in limits and (tells_jobs or "background" not in limits)
-        require(right, "timeouts_s", wanted, limits)
+        told, one_row = (
+            self.format.tells_of,
+            "what goes with the format: take both from one row",
+        )
+        require(told == self.truncation.keeps, "truncation", one_row, self.truncation.keeps)
+        # Beside another notice than that of "ends" each stream has a place of its own.
+        right = told == "ends" or self.streams is not Streams.MERGED
+        require(right, "streams", one_row, self.streams)
+        require(
+            "default" in limits and (tells_jobs or "background" not in limits),
+            "timeouts_s",
+            'seconds by mode such as {"default": 30}, '
+            'without "background" where the format cannot tell of jobs',
+            limits,
+        )
         for mode, limit_s in limits.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in WAITS:
@@ -3291,6 +3297,19 @@ def describe_mode(name: str, limit_s: float) -> str:
 _MODE = 'mode="([a-z]+)"'  # as a description names one
 
 
+def describe_tool(profile: Profile, modes: Sequence[str]) -> str:
+    """The description, for this row. Of modes that the row lacks, or that a host has taken out,
+    nothing is said."""
+    parts = profile.description.split("\n\n")
+    text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= {*modes})
+    merged = profile.streams is Streams.MERGED
+    text = text.replace(
+        "{streams}", "combined stdout/stderr" if merged else "stdout and stderr"
+    )
+    text = text.replace("{lines}", str(profile.max_output_lines))
+    return text.replace("{size}", format_size(profile.max_output_bytes))
+
+
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style."""
     described = ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
@@ -3310,16 +3329,7 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     if profile.required:
         arguments["required"] = list(profile.required)
     arguments.update(properties=properties, additionalProperties=False)
-    # Of modes that the row lacks, or that a host has taken out, nothing is said.
-    parts = profile.description.split("\n\n")
-    text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= {*modes})
-    merged = profile.streams is Streams.MERGED
-    text = (
-        text.replace("{streams}", "combined stdout/stderr" if merged else "stdout and stderr")
-        .replace("{lines}", str(profile.max_output_lines))
-        .replace("{size}", format_size(profile.max_output_bytes))
-        .replace("{cwd}", make_printable(cwd))
-    )
+    text = describe_tool(profile, modes).replace("{cwd}", make_printable(cwd))
     told = {"name": "bash", "description": text}
     if style == "openai":  # its strict form knows no key that may be left out
         for name in set(properties) - set(profile.required):
@@ -3458,18 +3468,15 @@ def argument_schemas(profile: Profile) -> dict[str, Schema]:
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
-    """What a model sent, as a request, or why not. Null, and a `restart` that is false, count as
-    not given."""
+    """What a model sent, as a request, or why not. Null and a false `restart` are not given."""
     if isinstance(arguments, (str, bytes)):
         try:
-            arguments = load_json(arguments)
+            arguments = unwrap(load_json(arguments))
         except ValueError as problem:
             return refuse("not a JSON object (%s)" % shorten(problem))
-    arguments = unwrap(arguments)
     if not isinstance(arguments, Mapping):
-        return refuse(
-            'expected a JSON object such as {"command": "ls"}, got %s' % name_type(arguments)
-        )
+        kind = name_type(arguments)
+        return refuse('expected a JSON object such as {"command": "ls"}, got %s' % kind)
     known = argument_schemas(profile)
     unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
@@ -3484,8 +3491,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             return refuse(wrong)
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
-    if len(chosen) > 1 and given.get("command") == "":  # a strict schema has each key filled
-        chosen.remove("command")
+    if given.get("command") == "":  # a strict schema makes a model fill each key
+        chosen = chosen[1:] or chosen
     if len(verbs) > 1 and len(chosen) != 1:
         got = join_names(chosen) or "none"
         return refuse("exactly one of %s is required, got %s" % (join_names(verbs), got))
@@ -5509,7 +5516,7 @@ class BashTool(NotCopied):
         any: bool = False,
         timeout_s: float | None = None,
     ) -> list[Job]:
-        """The job or jobs that have ended, once all of them have, or with `any` one of them, or after
+        """The jobs that have ended, once all of them have, or with `any` one of them, or after
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
         tool. The next answer to the model reports the ends all the same. Raises ValueError for
         what is no job and no number."""
@@ -6112,13 +6119,13 @@ def _show(begun: list[str], text: str) -> None:
 _OPTIONS = """\
 --profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
 --mode MODE  default (30s), slow (15min) or background
---timeout SECONDS  in place of the mode's limit; with --mcp of the mode default
+--timeout SECONDS  in place of the mode's limit; --mcp: of the mode default
 --cwd DIR  where the command runs
 --state-dir DIR  where output files go (default: one folder per user)
 --deny TEXT...  refuse commands that hold TEXT; may be repeated
 --keep-env NAME...  pass a variable though it looks secret; may be repeated
 --drop-env NAME...  withhold a variable whatever it looks like; may be repeated
---set NAME=VALUE...  change the profile: slow=3600, grace_s=2, saves=false; may be repeated
+--set NAME=VALUE...  change a limit or flag: slow=3600, saves=false; may be repeated
 --schema [STYLE]  print the definition: anthropic (default), openai, mcp, openai-chat, \
 openai-native, anthropic-native (--carry)
 --log FILE  append a line of JSON for each call to FILE
