@@ -1,5 +1,10 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The bash_tool authors
 # SPDX-License-Identifier: MIT
+# A project that vendors this file need not lint it. Ruff obeys the first line too, but for PGH004.
+# flake8: noqa
+# ruff: noqa: PGH004
+# isort: skip_file
 """A shell tool for LLM agents: a command goes in, an answer that a model can act on comes out.
 
     from bash_tool import BashTool
@@ -8,7 +13,7 @@
         tools = [bash.definition()]                   # what the model is told
         result = bash.call({"command": "make test"})  # what the model sent -> what the model reads
         result.text, result.is_error
-        bash.run("make test", timeout_s=600).exit_code     # the same for a program
+        bash.run("make test", timeout_s=600).check()  # the same for a program; raises if it fails
 
 What a program imports, each with its own help:
 
@@ -28,8 +33,8 @@ command went wrong. A mistake of the program is a ValueError, of its `confirm` a
 directory or a file that is missing is an OSError, a job that nobody knows a LookupError.
 
 SPEC.md holds the clauses (REQ-BASH-nnn.m); the tests hold them word for word, and say of each which
-function upholds it. Standard library only, CPython 3.9 and later, Linux first, macOS too. Vendor
-it by copying this file.
+function upholds it. Standard library only, CPython 3.9 and later, Linux; macOS is untried. Vendor
+it by copying this file. docs/manual.md has every option, field, limit and error.
 """
 
 # How it works

@@ -34,7 +34,7 @@ def mcp_server(folder):
 
 # What cannot stand beside the packages of .venv-interop, each in an environment of its own within it.
 ENVIRONMENTS = {
-    "mcp1": ("mcp<2",),
+    "mcp1": ("mcp<2", "pytest", "hypothesis", "langchain", "langchain-mcp-adapters"),
     "inspect": ("pytest", "pytest-asyncio", "inspect_ai"),
     "langchain": ("pytest", "pytest-asyncio", "langchain-tests", "deepagents"),
 }
