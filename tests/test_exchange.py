@@ -62,7 +62,7 @@ class World:
 
     # What the module asks of the engine and of the clock
 
-    def borrow(self, stops_wanted):
+    def borrow(self, python, stops_wanted):
         if self.refuses("no server"):
             raise OSError("no fork server")
         self.lines.append(Line(self))
@@ -329,7 +329,7 @@ def play(monkeypatch, world):
     monkeypatch.setattr(bash_tool, "monotonic", lambda: world.now)
     monkeypatch.setattr(bash_tool, "time", types.SimpleNamespace(sleep=world.sleep))
     monkeypatch.setattr(bash_tool, "remove_files", lambda path: None)
-    exchange = world.exchange = Watched(world.plan, world.closing, world.cancel)
+    exchange = world.exchange = Watched(world.plan, None, world.closing, world.cancel)
     exchange.world = world
     with suppress(Struck):
         world.pass_time(0.0)
