@@ -259,7 +259,7 @@ def test_spec_stays_short():
     assert SPEC.count("\n") - contents().count("\n") <= 4400
     text = spec_for("core", "server")[0]
     listed = "\n".join(line for line in text.splitlines() if re.match(r"\| \d{3}\.\d+ \| .* \| (yes|no) \|$", line))
-    assert len(text.encode()) - len(listed.encode()) <= 104000
+    assert len(text.encode()) - len(listed.encode()) <= 104600
 
 
 def test_spec_levels():

@@ -110,13 +110,17 @@ SERVERS = [
         "002.3",
         [
             ("Command.ask", "_signal(pid, number, signal.SIGCONT)", "_signal(self.shell.popen.pid, signal.SIGKILL)"),
-            ("Command.terminate", "sent = self.life.steps.sent", "return _signal(self.shell.popen.pid, 9)"),
+            ("Command.terminate", "states = self.life.steps.states", "return _signal(self.shell.popen.pid, 9)"),
             ("Command.kill", "self.shell.signal_group(signal.SIGKILL) _kill_below()", "pass"),
         ],
     ),
     ("002.4", "Command.look", "exited_s = monotonic()", "exited_s = monotonic()\n" + CLOSES_ITS_PIPES),
     ("002.8", "Session._finish", "and not outcome.total_bytes", ""),
     ("002.8", "Session._finish", "(\"timed_out\", \"running\")", "(\"timed_out\", \"cancelled\")"),
+    ("002.9", "takes_interrupt", "process.reads and fits(READS_LINES, process)", "process.reads"),
+    ("002.9", "takes_interrupt", "or (process.reads and fits(READS_LINES, process))", ""),
+    ("002.9", "takes_interrupt", "process.program not in INTERRUPTIBLE or", ""),
+    ("002.10", "ACTS_AT_END", '"sort"', '"sorts"'),
     *wrong("003.1", "LOOK_S", 0.1, 1),
     ("003.3", "make_plan", "min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s"),
     # Two notes.
