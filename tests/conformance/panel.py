@@ -133,7 +133,9 @@ SERVERS = [
     ("002.8", "Session._finish", "and not report.total_bytes", ""),
     ("002.8", "Session._finish", "(\"timed_out\", \"running\")", "(\"timed_out\", \"cancelled\")"),
     ("002.9", "takes_interrupt", "process.reads and fits(READS_LINES, process)", "process.reads"),
-    ("002.10", "ACTS_AT_END", "|[^-\\0]*o)", "|[^-\\0]*oo)"),
+    ("002.9", "takes_interrupt", "or (process.reads and fits(READS_LINES, process))", ""),
+    ("002.9", "takes_interrupt", "process.program not in INTERRUPTIBLE or", ""),
+    ("002.10", "ACTS_AT_END", '"sort"', '"sorts"'),
     *wrong("003.1", "EARLY_END_S", 0.1, 1),
     ("003.3", "make_plan", "min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s"),
     # Two notes.
