@@ -5468,7 +5468,7 @@ class BashTool(NotCopied):
         cancel: Cancel | None = None,
         on_output: OnText | None = None,
     ) -> Result:
-        """The same for Python callers, with what a model cannot say.
+        """The same for Python callers, with whole streams and with what a model cannot say.
 
         timeout_s  seconds, in place of the mode's limit
         cwd        the directory of this command, relative to the tool's. If that cannot be entered

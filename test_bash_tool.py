@@ -1852,7 +1852,7 @@ def outcome_of(status, *streams, row=MODES, **fields):
     return bash_tool.fit_streams(bash_tool.Outcome(status, raw=raw, **fields), row)
 
 
-@clause("006.15", saboteur=("unwrap", "isinstance(value, str) and", "value is None and"))
+@clause("006.15", saboteur=("unwrap", "return held", "return value"))
 @given(st.dictionaries(st.text(max_size=5), json_values(), max_size=3), st.text(max_size=9))
 @example({"command": "echo hi"}, "ls")
 @example({}, '"5"')
