@@ -5519,7 +5519,7 @@ class BashTool(NotCopied):
             jobs = self._session.jobs.live()
         waited = list(jobs) if isinstance(jobs, Iterable) else [jobs]
         right = all(isinstance(job, Job) for job in waited)
-        require(right, "wait", "a Job or several", jobs)
+        require(right, "jobs", "a Job or several", jobs)
         return _await_ends(waited, any, timeout_s)
 
     def close(self) -> None:
