@@ -1880,7 +1880,7 @@ def outcome_of(status, *streams, row=MODES, **fields):
     return bash_tool.fit_streams(bash_tool.Outcome(status, raw=raw, **fields), row)
 
 
-@clause("006.15", saboteur=("unwrap", "isinstance(value, str) and", "value is None and"))
+@clause("006.15", saboteur=("unwrap", "return held", "return value"))
 @given(st.dictionaries(st.text(max_size=5), json_values(), max_size=3), st.text(max_size=9))
 @example({"command": "echo hi"}, "ls")
 @example({}, '"5"')
@@ -3434,7 +3434,7 @@ def test_req_bash_017_7_deny():
 
     refuses()
     assert cli("--deny", "one", "echo fine").stdout == b"fine\n"
-    for extra in (("--timeout", "5"), ("--mode", "slow"), ("--follow",), ("--json",), ("--jobs",), ("echo hi",)):
+    for extra in (("--mode", "slow"), ("--follow",), ("--json",), ("--jobs",), ("echo hi",)):
         assert cli("--mcp", *extra).returncode == 125  # nothing that was said is ignored
     with Client("--deny", "touch") as client:
         assert "contains 'touch'" in client.said("touch three") and not Path("three").exists()
@@ -5330,7 +5330,7 @@ def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
         if not isinstance(value, str):
             with pytest.raises(ValueError, match="got %s$" % type(value).__name__):
                 tool.run(value)
-            mistakes = [(tool.wait, value or 5, "wait takes a Job"), (tool.wait, [value], "wait takes a Job")]
+            mistakes = [(tool.wait, value or 5, "jobs takes a Job"), (tool.wait, [value], "jobs takes a Job")]
             mistakes += [
                 (bash_tool.serve, value, "serve takes a BashTool"),
                 (bash_tool.Job, value, "Job takes the path"),
