@@ -393,7 +393,7 @@ def test_req_bash_002_10_a_filter_gets_the_end_of_its_input(filters):
 # ---- 003 Jobs ------------------------------------------------------------------------------------------------------
 @clause("003.1", saboteur=("job_lines", "kill -9 -", "kill -9 "))
 def test_req_bash_003_1_answers_at_once():
-    assert bash_tool.LOOK_S == 0.3
+    assert bash_tool.EARLY_END_S == 0.3
     times = []
 
     @few(endless())
@@ -507,7 +507,7 @@ OVERLONG = [
 ]
 
 
-@clause("003.7", ("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES"))
+@clause("003.7", ("_become_subreaper", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES"))
 @pytest.mark.parametrize("command", first_of(OVERLONG, OVERLONG[0]))
 def test_req_bash_003_7_the_limit_needs_no_host(command):
     ended = bash_tool.Report("timed_out", limit_s=86400.0)
@@ -851,7 +851,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert job.kill() and not alive(job.pid)
 
 
-@clause("003.18", saboteur=("Exchange._ask", '"no supervisor could be started: " + why', '""'))
+@clause("003.18", saboteur=("Exchange._try_supervisors", '"no supervisor could be started: " + why', '""'))
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
@@ -914,7 +914,7 @@ def test_req_bash_003_20_files_that_fail(fault):
                 assert "20000\n" in Path("elsewhere").read_text()
 
 
-@clause("003.21", saboteur=("Life._watch", "self.known_as_job and code < 0", "False"))
+@clause("003.21", saboteur=("Life._watch", "self.is_announced and code < 0", "False"))
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
 def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
     for name in ("server", "quiet", "go"):
@@ -1982,7 +1982,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
 @clause(
     "007.5",
     (
-        "Exchange._ask",
+        "Exchange._try_supervisors",
         "return failed(\n                        \"status_unknown\",",
         "return Outcome(Report(\"exited\", 0)) or (",
     ),
@@ -3223,7 +3223,7 @@ def test_req_bash_015_3_the_second_cancel_kills():
         assert result.status == "timed_out" and time.monotonic() - begun < 10 + slack_s()
 
 
-@clause("015.4", saboteur=("Exchange._ask", 'if self._count_stops(): return Outcome(Report("cancelled"))', "pass"))
+@clause("015.4", saboteur=("Exchange._try_supervisors", 'if self._count_stops(): return Outcome(Report("cancelled"))', "pass"))
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     def with_a_token_that_is_cancelled():
         before, cancel = descriptors(), Cancel()
@@ -3712,7 +3712,7 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
     "019.2",
     saboteur=(
         "Exchange._request",
-        "self._line = _engine.borrow",
+        "self._channel = _engine.borrow",
         "[n._line and n._line.send_stops(9) for n in list(_engine.exchanges)]\nself._line = _engine.borrow",
     ),
 )
@@ -3820,7 +3820,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
 
 
-@clause("020.4", saboteur=("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"))
+@clause("020.4", saboteur=("_become_subreaper", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"))
 @pytest.mark.parametrize("environment", first_of(["os.environ scrubbed", "given"], "given"))
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
     program = """
@@ -4894,7 +4894,7 @@ def test_req_bash_025_13_batches(messages):
         assert client.receive()["error"]["code"] == -32600
 
 
-@clause("025.14", saboteur=("Server._read", "del self._line[MAX_MESSAGE_BYTES + 1 :]", "pass"))
+@clause("025.14", saboteur=("Server._read", "del self._channel[MAX_MESSAGE_BYTES + 1 :]", "pass"))
 def test_req_bash_025_14_endless_lines():
     most = bash_tool.MAX_MESSAGE_BYTES
     assert most == 16 * 1024 * 1024

@@ -41,7 +41,7 @@ from tests.support import supervisor_of, tiny, variant_module, warm_up, with_sup
 
 @fault(
     "an_exception_at",
-    saboteur=("Command.report", "self.line.abandoned or (self.line.has_left and not life.known_as_job)", "False"),
+    saboteur=("Command.report", "self.channel.abandoned or (self.channel.host_gone and not life.is_announced)", "False"),
 )
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
@@ -286,7 +286,7 @@ def test_a_command_that_ends_in_half_a_character_of_its_locale_is_run(tmp_path):
 LATE = """
     def late(until, real=self.wait_until):
         real(until)
-        if self.line.requests:
+        if self.channel.requests:
             time.sleep(0.6)
     self.wait_until = late
 """
