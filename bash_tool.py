@@ -679,7 +679,7 @@ class Plan(NamedTuple):
     path: bytes  # where the program of the shell is looked for
     cwd: bytes
     cwd_required: bool  # no scratch folder stands in for the directory
-    env: Mapping[bytes, bytes] | None  # None: as in the request before
+    env: Mapping[bytes, bytes]
     carries: bool  # the shell writes down what it ends with
     limit_s: float  # after which the command is ended
     answer_after_s: float  # if it still runs then, it becomes a job; infinite: never
@@ -741,7 +741,6 @@ class Report(NamedTuple):
     duration_s: float = 0.0
     problem: str = ""  # why the file with the output is incomplete or missing
     capped: bool = False  # whether that file ends at its greatest size
-    unlocked: bool = False  # the record of the job could not be locked
     cut_short: bool = False  # a program that was ending by itself was not waited for
     carried: bytes = b""  # what the shell wrote down at its end
     path: bytes = b""  # of the file that holds the output as it arrived; empty: there is none
@@ -953,7 +952,6 @@ class Output:
     room = FILE_CAP_BYTES  # below 0: the file is capped
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
-    unlocked = False  # the file of the record could not be locked
     note_at = -1  # the place of the completion note in the file; -1: none was written
     _fd = -1
     _record = -1  # a descriptor of the record of a job
@@ -1067,7 +1065,7 @@ class Output:
                 raise OSError
             self._record = _create(record_of(self.path), os.O_RDWR)
             # Waits: a reader may hold the lock for a moment.
-            self.unlocked = not _lock(self._record, fcntl.LOCK_EX)
+            _lock(self._record, fcntl.LOCK_EX)
             os.pwrite(self._record, b" " * RECORD_ROOM, 0)
         except OSError as problem:
             why = self.problem or self._where + _reason(problem)
@@ -1934,7 +1932,6 @@ class Command:
             duration_s=(life.seen.exited_s or monotonic()) - life.started_s,
             problem=output.problem,
             capped=output.room < 0,
-            unlocked=output.unlocked,
             cut_short=life.steps.cut_short,
             path=fsencode(output.path),
             ending=self.ending,
@@ -2028,9 +2025,8 @@ class Supervisor(Loop):
             if channel.requests:
                 plan, self.kills = channel.requests.pop(), 0
                 source = channel.fds.pop() if channel.fds else subprocess.DEVNULL
-                if plan.env is not None:  # and kept for the next request
-                    os.environb.clear()
-                    os.environb.update(plan.env)
+                os.environb.clear()
+                os.environb.update(plan.env)
                 if not Command(self, plan, source).run():
                     return
             else:
@@ -3984,19 +3980,15 @@ def _unquoted(line: re.Match[bytes]) -> bytes:
     return codecs.escape_decode(re.sub(rb"(?<!\\)((?:\\\\)*)\\E", rb"\1\\033", line[3]))[0]
 
 
-# fmt: off
 VARIABLE_BYTES = 128 * KIB  # of one variable, its name and a NUL included (execve(2))
-EXEC_BYTES = 6 * MIB        # of arguments and variables, or a quarter of the stack (execve(2))
-# fmt: on
 
 
 def next_start(
-    carried: bytes, first: Mapping[bytes, bytes], most: int
+    carried: bytes, first: Mapping[bytes, bytes]
 ) -> tuple[Start, list[bytes]] | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
-    `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that execve(2)
-    would refuse, the largest, which are left out. `most`: of what it takes, as sysconf(3) has it.
-    None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
+    `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that are left
+    out, because execve(2) takes none of that size. None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
     on names that are no identifiers: bash passes these on, and does not list them."""
     lines, *rest = carried.split(b"\0")
     if len(rest) != 2 or rest[1]:
@@ -4006,15 +3998,10 @@ def next_start(
     for name, value in first.items():
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
-    # musl tells less than Linux takes. VARIABLE_BYTES are left for the arguments of programs. A
-    # size is that of the string, with `=` and NUL; a pointer goes with it.
-    room = min(max(most, 2 * VARIABLE_BYTES), EXEC_BYTES) - VARIABLE_BYTES
-    omitted = []
-    for size, name in sorted((len(name) + len(env[name]) + 2, name) for name in env):
-        room -= size + 8
-        if room < 0 or size > VARIABLE_BYTES:
-            del env[name]
-            omitted.append(name)
+    # The size of the string, with `=` and NUL.
+    omitted = [name for name in env if len(name) + len(env[name]) + 2 > VARIABLE_BYTES]
+    for name in omitted:
+        del env[name]
     return Start(rest[0][:-1], env), omitted
 
 
@@ -4051,7 +4038,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     # lines of four processes that print at once are torn (530 of 1,200), and in a pipe to `head -3`
     # a program ends with BrokenPipeError (23 runs of 60).
     default = {b"PYTHONUNBUFFERED": b"1"} if background else {}
-    env = start.env  # the same object from call to call: it is sent once
+    env = start.env
     if own or default:
         env = {**default, **env, **own}
     # marshal takes no subclass of float, such as numpy's float64.
@@ -4094,9 +4081,6 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     )
 
 
-TOO_LARGE_NAMED = 20  # variables that one note on `carry` names
-
-
 class Carry:
     """What is carried over from one command to the next."""
 
@@ -4113,11 +4097,9 @@ class Carry:
         # call from before the restart has no effect on the calls behind it.
         self.starts = [self._first, self._first]
 
-    def take_over(
-        self, report: Report, start: Start, starts: list[Start], most: int
-    ) -> list[str]:
+    def take_over(self, report: Report, start: Start, starts: list[Start]) -> list[str]:
         """Takes over what a command that began with `start` has ended with; returns the notes of
-        its answer on that. `starts`: the list when it began. `most`: see `next_start`."""
+        its answer on that. `starts`: the list when it began."""
         was_run = report.duration_s or report.error == "status_unknown"
         if not was_run and report.reason != TOO_LARGE:
             return []
@@ -4130,13 +4112,13 @@ class Carry:
                     "starts in the directory and with the variables from before it"
                 ]
             return []
-        taken = next_start(report.carried, self._first.env, most)
+        taken = next_start(report.carried, self._first.env)
         was_kept, self._was_kept = self._was_kept, taken is not None
         if taken is None:
             note = "this command's working directory and exported variables were not kept"
             return [note] * was_kept
         starts[:] = start, taken[0]
-        names = join_names(taken[1][-TOO_LARGE_NAMED:])
+        names = join_names(taken[1])
         return ["too large to carry over to the next command: " + names] if names else []
 
 
@@ -4415,7 +4397,6 @@ class HostEnd(Channel):
     def __init__(self, end: socket.socket) -> None:
         super().__init__(end)
         self.supervisor_pid = 0  # once its first message has come
-        self.sent_env: object = None  # the mapping that was sent last: it is not sent again
         self.stops_sent = 0  # the count that the supervisor knows of
         self._messages: deque[tuple[Any, ...]] = deque()
 
@@ -4435,9 +4416,7 @@ class HostEnd(Channel):
 
     def send_request(self, plan: Plan, fds: Sequence[int]) -> None:
         """Sends the whole request. Raises OSError where it was not read in time."""
-        is_known = self.sent_env is plan.env
-        self.sent_env = plan.env
-        request = pack(("run", *(plan._replace(env=None) if is_known else plan)))
+        request = pack(("run", *plan))
         self.socket.settimeout(ACCEPT_S)
         sent = socket.send_fds(self.socket, [request], fds) if fds else 0
         self.socket.sendall(request[sent:])
@@ -4474,29 +4453,9 @@ class HostEnd(Channel):
         return self._messages.popleft()
 
 
-def confinement() -> object:
-    """What confines this thread, and so what it forks: its root directory, and as far as they can
-    be read its capabilities, no_new_privs and seccomp (proc_pid_status(5)) and its namespaces."""
-    here = "/proc/thread-self/"
-    root = os.stat("/")[1:3]  # inode and device
-    try:
-        status = _read_file(here + "status").partition(b"\nCapInh")[2].partition(b"\nCpus")[0]
-        spaces = [os.readlink(here + "ns/" + name) for name in sorted(os.listdir(here + "ns"))]
-        return root, status, *spaces
-    except OSError:
-        return (root,)
-
-
-class Origin(NamedTuple):
-    """What the supervisors of a tool come from."""
-
-    python: str | None  # runs the fork server; None: that is a fork of this process
-    confinement: object  # of the thread that made the tool
-
-
 class Engine:
     """The fork server and the idle supervisors of this process, for its present user and groups and
-    for one origin: another one takes another fork server. A forked child has none of them: it
+    for one interpreter: another one takes another fork server. A forked child has none of them: it
     begins with an engine of its own."""
 
     def __init__(self) -> None:
@@ -4515,16 +4474,16 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self, origin: Origin, stops_wanted: Callable[[], int]) -> HostEnd:
+    def borrow(self, python: str | None, stops_wanted: Callable[[], int]) -> HostEnd:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
-        is full (278 requests), but not under the lock, which a fork takes. Raises OSError,
-        NotRun."""
+        is full (278 requests), but not under the lock, which a fork takes. `python`: runs the fork
+        server; None: that is a fork of this process. Raises OSError, NotRun."""
         for _ in _poll_until(monotonic() + ACCEPT_S):
             with self.lock:
                 if stops_wanted():
                     break
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
-                ids = origin, user
+                ids = python, user
                 while self._idle:  # after a change all of these are closed
                     channel = self._idle.pop()  # the latest first, so that the others end
                     if ids == self._ids and not _has_ended(channel.socket):
@@ -4532,7 +4491,7 @@ class Engine:
                     channel.socket.close()
                 if ids != self._ids or self._control is None or _has_ended(self._control):
                     self.forget_fork_server()
-                    self._control = self._start_server(origin.python)
+                    self._control = self._start_server(python)
                     # gevent's recv waits even with MSG_DONTWAIT.
                     self._control.setblocking(False)
                 self._ids = ids
@@ -4634,8 +4593,8 @@ class Exchange:
     _deadline_s = inf  # the moment after which no message is expected
     _path = ""  # of the output file, which an answer will name
 
-    def __init__(self, plan: Plan, origin: Origin, closing: Cancel, cancel: Cancel) -> None:
-        self._plan, self._origin = plan, origin
+    def __init__(self, plan: Plan, python: str | None, closing: Cancel, cancel: Cancel) -> None:
+        self._plan, self._python = plan, python
         self._closing, self._cancel = closing, cancel
         # The longest that the caller waits, but for the ending of the command.
         self._waits_s = min(plan.answer_after_s, plan.limit_s)
@@ -4723,7 +4682,7 @@ class Exchange:
         supervisor; SpawnError."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            self._channel = _engine.borrow(self._origin, self._count_stops)
+            self._channel = _engine.borrow(self._python, self._count_stops)
             pipe_bytes = share_of_pipes(len(_engine.exchanges), self._plan.background)
             self._channel.send_request(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
@@ -5345,15 +5304,11 @@ class Session:
 
     def __init__(self, terms: Terms, withheld: Withheld) -> None:
         self.terms = terms
-        self.origin = Origin(_python(), confinement())
+        self.python = _python()
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
-        # What no answer has told yet: withheld names, and two notes.
+        # What no answer has told yet: withheld names, and a note.
         self._untold = withheld
-        self._unlocked = [
-            "files cannot be locked in the folder of the job: "
-            "another program may not see whether the job lives, and old output files stay"
-        ]
         self._hints = [
             "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
         ]
@@ -5433,7 +5388,7 @@ class Session:
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
-        exchange = Exchange(plan, self.origin, self.closing, cancel)
+        exchange = Exchange(plan, self.python, self.closing, cancel)
         job = None
         is_answered = False
         try:
@@ -5444,7 +5399,7 @@ class Session:
             if cancel._withdrawn:
                 report = outcome.report._replace(status="cancelled", exit_code=None)
                 return self._finish(outcome._replace(report=report, path=None), cancel)
-            result = self._finish(outcome, cancel, job, plan.env or ())
+            result = self._finish(outcome, cancel, job, plan.env)
             if request.whole and result.truncated:
                 result = with_whole_streams(result, self.terms.profile)
             if job is not None and outcome.report.status == "running":
@@ -5460,14 +5415,11 @@ class Session:
     def _tell(
         self, outcome: Outcome, plan: Plan, request: Request, start: Start, starts: list[Start]
     ) -> Outcome:
-        """The outcome with the texts of its streams, and with the notes on the record of a job and
-        on what is carried over. `start`: what the command began with; `starts`: see Carry."""
+        """The outcome with the texts of its streams, and with the notes on what is carried
+        over. `start`: what the command began with; `starts`: see Carry."""
         report, notes = outcome.report, list(outcome.notes)
-        if report.unlocked:
-            notes += self._unlocked
-            self._unlocked = []
         if plan.carries or (report.error == "spawn_failed" and not request.env):
-            notes += self._carry.take_over(report, start, starts, os.sysconf("SC_ARG_MAX"))
+            notes += self._carry.take_over(report, start, starts)
         outcome = outcome._replace(notes=notes, mode=request.mode, command=request.command)
         return fit_streams(outcome, self.terms.profile)
 
@@ -5505,9 +5457,8 @@ class BashTool(NotCopied):
 
     `withheld` holds the names that were kept out of the environment. Commands start with the
     umask and the resource limits that this process had when its first command began. A program
-    that confines itself (chroot, capabilities, landlock) does so before its first command; a
-    tool that is made after a change of root, capabilities, no_new_privs or namespaces runs its
-    commands confined. Raises ValueError for a mistake in these, and OSError (FileNotFoundError,
+    that confines itself (chroot, capabilities, landlock) does so before its first command: later
+    commands would not be confined. Raises ValueError for a mistake in these, and OSError (FileNotFoundError,
     NotADirectoryError, PermissionError, ...) for a `cwd` that is no directory and a `state_dir`
     that can never be one: these two looks may hang."""
 
@@ -5738,7 +5689,6 @@ class BashTool(NotCopied):
 
 # fmt: off
 MAX_MESSAGE_BYTES = 16 * MIB  # of a client; a command is at most some 300 KB by its description
-MESSAGE_END_BYTES = 4 * KIB   # of each end of a longer message, in which its id is looked for
 MAX_CALLS = 64                # of one client at a time; a call takes a thread and a descriptor
 OUTBOX_MESSAGES = 32          # that wait to be written; while it is full nothing is read
 PROGRESS_BYTES = 8128         # of live output in a progress message: 8 KiB, with the line on what
@@ -5842,27 +5792,6 @@ def call_message(call: Call, result: Result, structured: bool) -> Message:
 def _id(value: Any) -> Id | None:
     """The value, if it can name a request or its progress; else None."""
     return value if isinstance(value, str) or is_integer(value) else None
-
-
-# The id in the first and the last bytes of a message that is too long, with a NUL between: only
-# members whose values are plain stand before the id at the beginning, or behind it at the end.
-_MEMBER = rb'"(?:[^"\\\0]|\\.)*"\s*:\s*(?:"(?:[^"\\\0]|\\.)*"|[^\s",{}[\]\0]+)\s*'
-_ID = rb'"id"\s*:\s*("(?:[^"\\\0]|\\.)*"|-?[0-9]+)\s*'
-_LONG = rb"\A\s*\{\s*(?:%b,\s*)*?%b[,}]|[{,]\s*%b(?:,\s*%b)*\}\s*\Z" % (
-    _MEMBER,
-    _ID,
-    _ID,
-    _MEMBER,
-)
-
-
-def _id_of_long(line: bytes) -> Id | None:
-    """The id of a message that is too long, where one of its ends shows it."""
-    found = re.search(_LONG, line[:MESSAGE_END_BYTES] + b"\0" + line[-MESSAGE_END_BYTES:])
-    try:
-        return load_json(found[found.lastindex or 0]) if found else None
-    except ValueError:
-        return None
 
 
 def _object(owner: Message, name: str) -> Message:
@@ -6031,7 +5960,7 @@ class Server:
         if structured:
             self._definition["outputSchema"] = dict(OUTPUT_SCHEMA)
         self._calls: dict[object, CallUnderway] = {}
-        self._channel = bytearray()  # the last of the input, as far as it has come
+        self._line = bytearray()  # the last of the input, as far as it has come
         self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
         self._outbox: deque[Message] = deque()  # other answers than those to calls
         self._wake_reader, self.wake_writer = os.pipe()  # for numbers of signals, and zeros
@@ -6123,17 +6052,17 @@ class Server:
 
     def _read(self) -> None:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
-        byte more than is allowed, and its end."""
+        byte more than is allowed."""
         chunk = b""
         with suppress(OSError):  # ECONNRESET: the client has left, and did not read all
             chunk = os.read(_SOURCE, READ_BYTES)
         self._at_end = not chunk
         first, *others = (chunk or b"\n").split(b"\n")  # the last line may have no newline
-        self._channel += first
-        del self._channel[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]
+        self._line += first
+        del self._line[MAX_MESSAGE_BYTES + 1 :]
         for other in others:
-            self._inbox.append(bytes(self._channel))
-            self._channel = bytearray(other)
+            self._inbox.append(bytes(self._line))
+            self._line = bytearray(other)
 
     def _write(self, is_ready: bool) -> None:
         """Writes as much as a pipe takes without blocking after POLLOUT (poll(2)). Not O_NONBLOCK:
@@ -6176,11 +6105,8 @@ class Server:
             if not message.strip():
                 return None
             if len(message) > MAX_MESSAGE_BYTES:
-                return error_message(
-                    _id_of_long(message),
-                    INVALID_REQUEST,
-                    "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES),
-                )
+                why = "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES)
+                return error_message(None, INVALID_REQUEST, why)
             try:
                 message = load_json(message)
             except ValueError as problem:
@@ -6286,26 +6212,6 @@ def _write(fd: int, text: str) -> None:
     error takes nothing: the answer goes to standard output."""
     with suppress(OSError if fd == 2 else BrokenPipeError):
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
-
-
-# What is taken out of live output for a terminal. Group 1, colours, is put back.
-_FOREIGN = (
-    r"(\x1b\[[0-9:;]*m)|\x1b\[[0-?]*[ -/]*[@-~]?"
-    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\|\x1b?\Z)|\x1b[ -/]*[0-~]?"
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
-)
-_BEGUN = r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,4096}\x1b?|[ -/]*)\Z"
-
-
-def _show(begun: list[str], text: str) -> None:
-    """Writes live output to standard error; where that is a terminal, text, colours and carriage
-    returns alone: any other sequence could set its clipboard or switch its screen. `begun`: what
-    may be the beginning of one, whose rest comes with the next piece."""
-    if os.isatty(2):
-        text = "".join(begun) + text
-        begun[:] = re.findall(_BEGUN, text)
-        text = re.sub(_FOREIGN, r"\1", text)
-    _write(2, text)
 
 
 # One of these is asked for; the other options go with all of them, or with those that stand here.
@@ -6445,26 +6351,11 @@ def _options(argv: Sequence[str] | None) -> Any:
 _FLAGS = "nonzero_is_error", "saves"
 
 
-def _changed(row: Profile, given: Fields) -> Profile:
-    """The row with these values of its fields, and limits of its modes."""
-    limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
-    return replace(row, timeouts_s=limits, **given)
-
-
 def _profile(name: str, settings: Sequence[str]) -> Profile:
-    """The row with this name, with other limits: those of BASH_TOOL_TIMEOUTS, a JSON object of
-    seconds such as {"default": 5, "grace_s": 1}, then the settings NAME=VALUE. Raises ValueError
-    for what makes no sense."""
+    """The row with this name, changed by settings NAME=VALUE, of which the last one wins. Raises
+    ValueError for what makes no sense."""
     row = PROFILES[name]
-    known = (*row.timeouts_s, *WAITS)
-    try:
-        given = load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
-        if not isinstance(given, dict) or not given.keys() <= set(known):
-            raise ValueError("takes a JSON object of seconds for %s" % join_names(known))
-        row = _changed(row, given)
-    except ValueError as problem:
-        raise ValueError("BASH_TOOL_TIMEOUTS: %s" % problem) from None
-    numbers = (*known, *LIMITS_ON_OUTPUT)
+    numbers = (*row.timeouts_s, *WAITS, *LIMITS_ON_OUTPUT)
     for setting in settings:
         name, _, value = setting.partition("=")
         is_number = name in numbers and re.fullmatch(r"(0|[1-9][0-9]*)(\.[0-9]+)?", value)
@@ -6475,7 +6366,10 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
             % (join_names(numbers), join_names(_FLAGS)),
             setting,
         )
-        row = _changed(row, {name: load_json(value)})
+        changes: Fields = {name: load_json(value)}
+        if name in row.timeouts_s:
+            changes = {"timeouts_s": {**row.timeouts_s, **changes}}
+        row = replace(row, **changes)
     return row
 
 
@@ -6494,7 +6388,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
-        tool._session.origin = tool._session.origin._replace(python=None)
+        tool._session.python = None
     cancel = Cancel()
     told = (
         "bash_tool.py: the command has %gs to end; Ctrl-C again ends it now\n"
@@ -6517,7 +6411,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
             mode=options.mode,
             timeout_s=options.timeout,
             cancel=cancel,
-            on_output=partial(_show, []) if options.follow else None,
+            on_output=partial(_write, 2) if options.follow else None,
         )
     signal.alarm(0)
     _write(1, with_newline(json.dumps(result.to_dict()) if options.json else result.text))

@@ -1017,8 +1017,6 @@ LACKS = [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EPERM]
 def test_req_bash_003_25_jobs_without_locks(number):
     program = """
         first, second = (tool.run("sleep 600", mode="background") for _ in range(2))
-        assert first.notes == ("files cannot be locked in the folder of the job: "
-            "another program may not see whether the job lives, and old output files stay",) and not second.notes
         for result in first, second:
             for job in bash_tool.Job(result.output_file), tool.job(result.pid):
                 assert job.status == "running", job
@@ -3402,21 +3400,15 @@ def test_req_bash_017_5_version():
     assert cli("--version").stdout.decode() == "bash_tool %s sha256:%s\n" % (bash_tool.__version__, digest)
 
 
-@clause("017.6", saboteur=("_changed", "timeouts_s=limits", "timeouts_s=row.timeouts_s"))
+@clause("017.6", saboteur=("_parser", 'os.environ.get("BASH_TOOL_PROFILE", "modes")', '"modes"'))
 def test_req_bash_017_6_environment():
     for name in (*PROFILES, "JOBS"):
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
         assert definition == BashTool(profile=PROFILES[name.lower()]).definition()
-    short = dict(os.environ, BASH_TOOL_TIMEOUTS='{"default": 0.3, "grace_s": 0.2}')
-    deaf = cli(lasting("trap '' TERM; echo on; sleep 600 & wait; wait"), env=short)
-    assert deaf.stdout.decode() == "[command timed out after 0.3s]\n%s\non\n" % LONGER_MODES
-    limits = ['{"default": %s}' % value for value in ('"1"', "-1", "0", "true", "1" + "0" * 900, "NaN")]
-    limits += ["soon", "[]", '{"slowly": 1}', '{"grace_s": -1}']
-    for name, value in [("PROFILE", "nobody"), *(("TIMEOUTS", value) for value in limits)]:
-        for argument in (":", "--mcp"):
-            done = cli(argument, env={**os.environ, "BASH_TOOL_" + name: value})
-            assert (done.returncode, done.stdout) == (125, b"") and b"Traceback" not in done.stderr
-            assert b"BASH_TOOL_" + name.encode() in done.stderr, done
+    for argument in (":", "--mcp"):
+        done = cli(argument, env={**os.environ, "BASH_TOOL_PROFILE": "nobody"})
+        assert (done.returncode, done.stdout) == (125, b"") and b"Traceback" not in done.stderr
+        assert b"BASH_TOOL_PROFILE" in done.stderr, done
 
 
 @clause("017.7", saboteur=("main", "deny=list(map(_typed, options.deny)),", ""))
@@ -3540,9 +3532,7 @@ def test_req_bash_017_12_limits_that_are_set():
     definition = json.loads(cli("--set", "slow=7200", "--timeout", "60", "--schema").stdout)
     described = definition["input_schema"]["properties"]["mode"]["description"]
     assert described == "Execution mode: default (1min timeout), slow (120min timeout), background (detached)"
-    with Client(
-        "--timeout", "0.3", "--set", "saves=false", env=dict(os.environ, BASH_TOOL_TIMEOUTS='{"default": 60}')
-    ) as client:
+    with Client("--timeout", "0.3", "--set", "saves=false", env=dict(os.environ, BASH_TOOL_SET="default=60")) as client:
         assert client.said(lasting("echo on; sleep 600")).startswith("[command timed out after 0.3s]\n")
         assert "[full output" not in client.said("seq 100000")
     env = dict(os.environ, BASH_TOOL_SET="snip_size=3 grace_s=0.3")
@@ -3627,25 +3617,6 @@ def test_req_bash_017_15_one_interrupt_is_told_of(stderr):
         with contextlib.suppress(OSError):  # EIO of a terminal
             assert os.read(ours, 1000) == b""
         os.close(ours)
-
-
-SHOWN = ["a", "é 好", "\r", "\n", "\t", "\x1b[m", "\x1b[1;38:2;9m", "0;1m", "[2J"]
-HIDDEN = ["\x1b[2J", "\x1b[?1049h", "\x1b[3A", "\x1b]52;c;VE==\x07", "\x1b]0;title\x1b\\", "\x1bPx\x1b\\", "\x1bc"]
-HIDDEN += ["\x1b(0", "\x07", "\b", "\x0e", "\x9b", "\x7f", "\x1b\x07"]
-
-
-@clause("017.17", saboteur=("_show", 'text = "".join(begun) + text', "pass"))
-@given(st.lists(any_of(*SHOWN, *HIDDEN), max_size=12), st.lists(st.integers(0, 60), max_size=6))
-@example(["a", "\x1b]52;c;VE==\x07", "a", "\x1b[2J", "\x1b[m"], [4, 13, 16, 20])
-def test_req_bash_017_17_a_terminal_gets_text_and_colours(pieces, cuts):
-    shown, begun, whole = [], [], "".join(pieces)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "isatty", lambda fd: True)
-        patch.setattr(bash_tool, "_write", lambda fd, text: shown.append(text))
-        places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
-        for begin, end in zip(places, places[1:]):
-            bash_tool._show(begun, whole[begin:end])
-    assert "".join(shown) == "".join(piece for piece in pieces if piece in SHOWN)
 
 
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
@@ -3768,22 +3739,6 @@ def test_req_bash_019_2_calls_do_not_meet(commands, chance):
         else:
             assert result.text == "[command timed out after 1s]\n%s\nt\n" % LONGER_MODES
     assert len({result.output_file for result in results if result.output_file}) == 5
-
-
-@clause("019.3", saboteur=("Engine.borrow", "= origin, user", "= user"))
-def test_req_bash_019_3_a_newer_tool_is_as_confined_as_its_host():
-    said = in_host("""
-        import ctypes
-        from bash_tool import BashTool
-        look = "grep NoNewPrivs: /proc/self/status"
-        tool = BashTool("/")
-        tool.run(look)
-        ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
-        print(tool.run(look).stdout + BashTool("/").run(look).stdout + tool.run(look).stdout)
-    """)
-    if said.split()[1] == "1":
-        pytest.skip("takes a process without no_new_privs")
-    assert said.split()[1::2] == ["0", "1", "1"]
 
 
 # ---- 020 The host dies ---------------------------------------------------------------------------------------------
@@ -4944,10 +4899,10 @@ def test_req_bash_025_13_batches(messages):
         assert client.receive()["error"]["code"] == -32600
 
 
-@clause("025.14", saboteur=("Server._read", "del self._channel[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]", "pass"))
+@clause("025.14", saboteur=("Server._read", "del self._line[MAX_MESSAGE_BYTES + 1 :]", "pass"))
 def test_req_bash_025_14_endless_lines():
     most = bash_tool.MAX_MESSAGE_BYTES
-    assert most == 16 * 1024 * 1024 and bash_tool.MESSAGE_END_BYTES == 4096
+    assert most == 16 * 1024 * 1024
     with Client() as client:
         room = most - len(json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1)))
         client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * room}))  # just fits
@@ -4955,7 +4910,7 @@ def test_req_bash_025_14_endless_lines():
         before = peak_bytes(client.process.pid)
         client.send(request("tools/call", "id", name="bash", arguments={"command": "true " + "x" * (room - 2)}))
         answer = client.receive()
-        assert (answer["id"], answer["error"]["code"]) == ("id", -32600) and "16MB" in answer["error"]["message"]
+        assert (answer["id"], answer["error"]["code"]) == (None, -32600) and "16MB" in answer["error"]["message"]
         for _ in range(48):
             client.process.stdin.write(b"x" * 2**20)
         client.send(b"")
@@ -6089,11 +6044,10 @@ def test_req_bash_028_12_every_number_is_the_commands(text, number, limit):
         assert tool.run("pwd").stdout == "/usr\n" or is_lost, (text, number)
 
 
-@clause("028.13", saboteur=("next_start", "or size > VARIABLE_BYTES", ""))
-@few(any_of([131060], [140000, 5], [3000000], [100000] * 30, [20000] * 140, [131066, 131067]))
+@clause("028.13", saboteur=("next_start", "> VARIABLE_BYTES", "> 2 * VARIABLE_BYTES"))
+@few(any_of([131060], [140000, 5], [3000000], [100000] * 9, [131066, 131067]))
 def test_req_bash_028_13_what_is_too_large_is_left_out(sizes):
     lines = ["export T_%d=$(head -c %d /dev/zero | tr '\\0' x)" % pair for pair in enumerate(sizes)]
-    limit = min(max(os.sysconf("SC_ARG_MAX"), 1 << 18), 6 << 20) - (1 << 17)
     with BashTool("/", carry=True) as tool:
         result = tool.run("\n".join(["cd /usr", *lines, "export T_LAST=1"]))
         shows = "pwd; for n in {0..199}; do v=T_$n; echo ${#v} ${!v+$n}; done | grep ' ' ; ls -d /; echo $T_LAST"
@@ -6101,13 +6055,9 @@ def test_req_bash_028_13_what_is_too_large_is_left_out(sizes):
         assert shown.exit_code == 0 and shown.stdout.startswith("/usr\n") and shown.stdout.endswith("/\n1\n")
         kept = {int(line.split()[1]) for line in shown.stdout.splitlines() if " " in line}
         lost = set(range(len(sizes))) - kept
-        small = [size for n, size in enumerate(sizes) if size + len("T_%d=" % n) + 1 <= 131072]
-        assert {n for n, size in enumerate(sizes) if size + len("T_%d=" % n) + 1 > 131072} <= lost
-        assert min((sizes[n] for n in lost), default=10**9) >= max((sizes[n] for n in kept), default=0)
-        assert bool(lost) == (len(small) < len(sizes) or sum(small) > limit - 20000)
+        assert {n for n, size in enumerate(sizes) if size + len("T_%d=" % n) + 1 > 131072} == lost
         notes = [note for note in result.notes if note.startswith("too large to carry over to the next command: ")]
-        assert len(notes) == bool(lost) and set(re.findall('"T_([0-9]+)"', "".join(notes))) <= set(map(str, lost))
-        assert len(re.findall('"T_', "".join(notes))) == min(len(lost), 20)
+        assert len(notes) == bool(lost) and set(re.findall('"T_([0-9]+)"', "".join(notes))) == set(map(str, lost))
         assert not shown.notes and not tool.run("true").notes
 
 

@@ -269,7 +269,7 @@ def nothing_is_left(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # kept from its first use on, whatever TMPDIR is
     monkeypatch.chdir(tmp_path)
-    for name in "BASH_TOOL_PROFILE", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_STRUCTURED":
+    for name in "BASH_TOOL_PROFILE", "BASH_TOOL_SET", "BASH_TOOL_STRUCTURED":
         monkeypatch.delenv(name, raising=False)
     yield mark
     end_all(mark, tmp_path)
@@ -713,7 +713,7 @@ class Client(Process):
         if env is None:
             env = dict(os.environ, BASH_TOOL_PROFILE=profile, BASH_TOOL_STRUCTURED="%d" % structured)
         if timeouts is not None:
-            env = dict(env, BASH_TOOL_TIMEOUTS=json.dumps(timeouts))
+            env = dict(env, BASH_TOOL_SET=" ".join("%s=%s" % limit for limit in timeouts.items()))
         if plain:
             options["start"] = lambda words, **more: forked_program(*words, module=module, **more)
             words = ["--mcp"]

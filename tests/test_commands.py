@@ -315,7 +315,7 @@ def test_the_state_as_each_bash_writes_it():
         b'"a\1\1b\1\x7f"': b"a\1b\x7f",
     }
     for written, value in forms.items():
-        start, omitted = bash_tool.next_start(b"declare -x A=%s\n\0/usr\n\0" % written, {}, 1 << 20)
+        start, omitted = bash_tool.next_start(b"declare -x A=%s\n\0/usr\n\0" % written, {})
         assert (start.env, start.cwd, omitted) == ({b"A": value}, b"/usr", [])
 
 

@@ -1116,7 +1116,7 @@ def nothing_bends_the_shell(q):
 def nothing_asks_pages_or_paints(q):
     ((_, table),) = fenced("environment")
     expected = dict(pair.split("=", 1) for pair in table.split())
-    known = {*q.env, *expected, "PWD", "OLDPWD", "SHLVL", "_", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_PROFILE"}
+    known = {*q.env, *expected, "PWD", "OLDPWD", "SHLVL", "_", "BASH_TOOL_SET", "BASH_TOOL_PROFILE"}
     for has in ("less", None):
         env = {**dict.fromkeys(expected, has), "GIT_ASKPASS": has and "ssh-askpass"}
         got, _ = environment_of(q, q.server("--keep-env", "*PAGER", env=env))

@@ -114,13 +114,7 @@ SERVERS = [
         "len(_engine.exchanges)",
         "(globals().setdefault('_ever', []).append(1) or len(_ever))",
     ),
-    (
-        "002.2",
-        {
-            "env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'},
-            "said": [[r"slow \(30s", "slow (%dmin" % (MODES_S["slow"] / 60)]],
-        },
-    ),
+    ("002.2", {"env": {"BASH_TOOL_SET": "slow=30"}, "said": [[r"slow \(30s", "slow (%dmin" % (MODES_S["slow"] / 60)]]}),
     (
         "002.3",
         [
@@ -222,7 +216,7 @@ SERVERS = [
     ("011.2", "quote", '.replace("]"', '[:79].replace("]"'),
     # What closed its output is not named.
     ("011.2", {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]}),
-    ("011.4", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 0, "drain_total_s": 0}'}}),
+    ("011.4", {"env": {"BASH_TOOL_SET": "drain_idle_s=0 drain_total_s=0"}}),
     ("012.2", {"command": [["^(.{131072})", r"set -- x; \1"]]}),
     ("012.3", "parse_command", 'command.index("\\0")', '(len(command.partition("\\0")[0].encode("utf-16-le")) // 2)'),
     # A helper that was killed is not replaced.
@@ -289,7 +283,7 @@ SERVERS = [
     ("025.7", "Server._work", "call = underway.call", "call = underway.call\n" + WAITS_FOR_A_PLACE),
     ("025.8", "CallUnderway.heartbeat_s", "or self.cancel._withdrawn", ""),
     ("025.8", "Server._take", "self._calls.get(asked.id)", FOUND_BY_ITS_TEXT),
-    ("025.9", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}),
+    ("025.9", {"env": {"BASH_TOOL_SET": "grace_s=0"}}),
     ("025.9", {"at_end": KILLS_WHAT_DWELLS_HERE}),
     ("025.9", "_handled", "signal.getsignal(number) is not signal.SIG_IGN", "True"),
     *wrong("025.9", "FLUSH_S", 0.5, 5),
@@ -307,7 +301,6 @@ SERVERS = [
     ("025.12", "handle", 'if "method"', 'if message.get("jsonrpc") == "2.0" and "method"'),
     ("025.12", "handle", "isinstance(params, dict)", "params"),
     ("025.13", "Server._take", "reversed(message)", "reversed(%s)" % NOTIFICATIONS_FIRST),
-    ("025.14", "Server._take", "_id_of_long(message)", "None"),
     ("025.14", "MAX_MESSAGE_BYTES", "16 * MIB", "4 * MIB"),
     ("025.16", "_start_python", "stderr=subprocess.DEVNULL", "stderr=None"),
     ("025.17", "Server._begin", "in self._calls", "in [n for n in self._calls if type(n) is type(call.id)]"),

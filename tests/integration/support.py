@@ -1,7 +1,6 @@
 """What the tests with real programs share. `python -m tests.integration.support` makes their environments."""
 
 import dataclasses
-import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,7 @@ def say(*words):
     print(" ", *words)
 
 
-SHORT_ENV = {"BASH_TOOL_TIMEOUTS": json.dumps(SHORT)}
+SHORT_ENV = {"BASH_TOOL_SET": " ".join("%s=%s" % limit for limit in SHORT.items())}
 
 
 def mcp_server(folder):
