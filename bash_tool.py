@@ -76,7 +76,7 @@ it by copying this file. docs/manual.md has every option, field, limit and error
 #                    Life._end says what is to be done: Command.ask, terminate and kill do that,
 #                    Command.report and send_answer tell the host. From Exchange._read_answer on it
 #                    goes as with a byte; status_line writes the first line.
-#   nothing is left  _look_for_tree makes each supervisor a subreaper. Command.look reaps (_reap),
+#   nothing is left  _become_subreaper makes each supervisor a subreaper. Command.observe reaps (_reap),
 #                    and sees `childless` when waitpid(2) says ECHILD; Life._end asks for KILL until
 #                    then. After a normal exit nothing is ended: Command.report names what is left.
 #   Ctrl-C           In a program it is an exception in the main thread. Session._run calls
@@ -190,7 +190,7 @@ UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and thos
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
 REAP_EVERY_S = 0.02         # between two looks at a process group, whose end no signal announces
 HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
-LOOK_AROUND_S = 1.0         # the longest sleep of a loop that also has something to look at
+CHECK_EVERY_S = 1.0         # the longest sleep of a loop that also has something to look at
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
 LIVE_EVERY_S = 0.1          # between two pieces of live output
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
@@ -642,7 +642,7 @@ class Named(NamedTuple):
 
     pid: int
     group: int
-    line: str  # its arguments
+    arguments: str  # its arguments
 
 
 def name_descendants() -> list[Named]:
@@ -653,10 +653,10 @@ def name_descendants() -> list[Named]:
 
     found: list[Named] = []
     for pid, group in descendants().items():
-        line = _command_line(pid)
-        is_timeout = re.match(r"(\S*/)?((busy|toy)box )?timeout ", line)
-        if line and not (is_timeout and group == pid and not _children(pid)):
-            found.append(Named(pid, group, line))
+        arguments = _command_line(pid)
+        is_timeout = re.match(r"(\S*/)?((busy|toy)box )?timeout ", arguments)
+        if arguments and not (is_timeout and group == pid and not _children(pid)):
+            found.append(Named(pid, group, arguments))
     return sorted(found)
 
 
@@ -868,7 +868,7 @@ class SupervisorEnd(Channel):
     """A supervisor's end. What the host does not read waits here. Live output alone has no bound of
     its own, so of each stream only the end waits."""
 
-    has_left = False  # nobody reads what is sent: the host has left, or the caller
+    host_gone = False  # nobody reads what is sent: the host has left, or the caller
     abandoned = False  # the caller has left its call, but its host lives
     stops = 0  # how often the host has asked to end the command, in all
     _live_sent_s = 0.0
@@ -901,7 +901,7 @@ class SupervisorEnd(Channel):
                 self.stops = max(self.stops, *parts)
             else:
                 self.abandoned = True
-        self.has_left = messages is None or self.abandoned
+        self.host_gone = messages is None or self.abandoned
 
     def send(self, *message: Any) -> None:
         """Sends the message, after the live output that came before. An error is ignored: the host
@@ -917,9 +917,9 @@ class SupervisorEnd(Channel):
         with suppress(OSError):
             self._flush()
 
-    def close_if_left(self) -> None:
+    def close_if_host_gone(self) -> None:
         """Closes the line if the host has left: its caller may wait for that."""
-        if self.has_left:
+        if self.host_gone:
             self.socket.close()
 
     def add_live(self, chunk: bytes, stream: int) -> None:
@@ -993,7 +993,7 @@ class Output:
             return self._close_pipe(reader)
         buffer.add(chunk)
         if self._plan.wants_live:
-            self._supervisor.line.add_live(chunk, stream)
+            self._supervisor.channel.add_live(chunk, stream)
         if self._pending is None:
             return self._write(chunk)
         self._pending += chunk
@@ -1307,21 +1307,21 @@ class Shell:
 def leftover_notes(command: Command) -> list[str]:
     """What names the processes that a foreground command has left behind, and says how to stop them
     and where their output goes on. What is just ending holds the output for a moment longer."""
-    left, output, path = command.leftovers, command.output, ""
-    if output.pipes and not left:
+    leftovers, output, path = command.leftovers, command.output, ""
+    if output.pipes and not leftovers:
         time.sleep(LEAVING_S)
         command.supervisor.wait(0.0)
     if output.pipes:
         output.save()
         path = make_printable(output.path or NOWHERE % output.problem)
     more = "; output goes on to %s" % path if path else ""
-    if not left:
+    if not leftovers:
         held = "something started by the command still holds its output open"
         return [held + more] if path else []
-    groups = sorted({process.group for process in left})
+    groups = sorted({process.group for process in leftovers})
     targets = " ".join("-%d" % group for group in groups[:20])
     stop = "; to stop: kill -TERM %s" % targets if command.shell.can_kill() else ""
-    return ["still running: %s%s%s" % (list_processes(left), stop, more)]
+    return ["still running: %s%s%s" % (list_processes(leftovers), stop, more)]
 
 
 # -- How a stop asks a command to end
@@ -1384,7 +1384,7 @@ class Process(NamedTuple):
     program: str = ""  # the name of its file, without a version; of a filter its own
     # Its arguments, with a NUL behind each; then their place in its memory (arg_start), by which a
     # fork is told from a program with the same arguments.
-    line: bytes = b""
+    arguments: bytes = b""
     caught: int = 0  # signals that it handles and does not block
     ignored: int = 0  # signals that it ignores, or blocks without a handler
     reads: str = ""  # its standard input: "file", "pipe", "live pipe" (of a filter); else empty
@@ -1392,24 +1392,26 @@ class Process(NamedTuple):
     used: int = 0  # processor time, with that of the children that it has reaped
 
 
-def look_at(pid: int) -> Process:
+def inspect_process(pid: int) -> Process:
     """What a stop needs to know of a process."""
     fields = _stat(pid) or [b"0"] * 48
     parent, blocked, ignored, caught = (int(fields[n]) for n in (1, 29, 30, 31))
     name, reads, folder = "", "", "%s/%d/" % (PROC, pid)
-    line = _of_process(pid, "cmdline")
+    arguments = _of_process(pid, "cmdline")
     with suppress(OSError):  # another user's, or gone
         name = os.path.basename(os.readlink(folder + "exe")).partition(" ")[0]
         if name.startswith(("python", "pypy")):  # python3.11; python3.13t, without a GIL
             name = "python"
-        called = os.path.basename(os.fsdecode(line.partition(b"\0")[0]))
+        called = os.path.basename(os.fsdecode(arguments.partition(b"\0")[0]))
         # One file, many programs: busybox, toybox, some builds of coreutils.
         if called in FILTERS | WRAPPERS:
             name = called
         mode = os.stat(folder + "fd/0").st_mode
         reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
         # Without a line its execve(2) is underway: what it does at the end is not known.
-        is_filter = name in FILTERS and line and not fits(ACTS_AT_END, Process(0, name, line))
+        is_filter = (
+            name in FILTERS and arguments and not fits(ACTS_AT_END, Process(0, name, arguments))
+        )
         if reads == "pipe" and is_filter:
             # Bash 5.1 and later gives a small here-document as a pipe without a writer.
             fd = os.open(folder + "fd/0", os.O_NONBLOCK)
@@ -1420,7 +1422,7 @@ def look_at(pid: int) -> Process:
     return Process(
         parent,
         name,
-        line + fields[45],
+        arguments + fields[45],
         caught & ~blocked,
         # While bash -i forks, it blocks TERM in place of ignoring it (make_child in its jobs.c).
         ignored | blocked & ~caught,
@@ -1435,7 +1437,7 @@ def fits(patterns: Mapping[str, bytes], process: Process) -> bool:
     import re  # here, because most supervisors need it not
 
     pattern = patterns.get(process.program, rb"(?!)")  # which matches nothing
-    return re.search(pattern, process.line) is not None
+    return re.search(pattern, process.arguments) is not None
 
 
 def takes_interrupt(process: Process) -> bool:
@@ -1473,7 +1475,7 @@ class Steps:
         self.cut_short = False  # something that was interrupted got TERM too
         self._used, self._busy_until_s = 0, 0.0  # processor time of all processes
 
-    def choose(self, looked: dict[int, Process], now: float) -> dict[int, int]:
+    def choose(self, inspected: dict[int, Process], now: float) -> dict[int, int]:
         """The signals of one pass, in the order in which they are to be sent. `looked`: what lives,
         parents before their children, and of siblings the later ones first: a pipe's reader is
         asked before its writer ends, and so before it reads the end of half an input. Where all get
@@ -1481,18 +1483,18 @@ class Steps:
         time escapes."""
         chosen: dict[int, int] = {}
         is_first, passed_s = not self.states, now - self.begun_s
-        used = sum(process.used for process in looked.values())
+        used = sum(process.used for process in inspected.values())
         if used != self._used:
             self._used = used
             self._busy_until_s = min(
                 passed_s + min(QUIET_S, self._most_s), self._grace_s - min(LAST_S, self._most_s)
             )
-        for pid, process in looked.items():
+        for pid, process in inspected.items():
             before = self.states.get(pid, "waits" if is_first else "")
             if is_first and (process.program in WRAPPERS or process.reads == "live pipe"):
                 self.states[pid] = "spared"
             elif before in ("", "waits", "interrupted"):
-                state = self._next_state(process, before, looked, chosen, passed_s)
+                state = self._next_state(process, before, inspected, chosen, passed_s)
                 if state == "terminated":
                     chosen[pid] = ending_signal(process)
                     self.cut_short |= before == "interrupted"
@@ -1501,7 +1503,7 @@ class Steps:
                 elif state == "interrupted" != before:
                     chosen[pid] = signal.SIGINT
                 self.states[pid] = state
-        self.living_states = {self.states[pid] for pid in looked}
+        self.living_states = {self.states[pid] for pid in inspected}
         if is_first and self.living_states <= {"terminated", "survives"}:
             self.states, chosen = {}, {}
         return chosen
@@ -1510,12 +1512,12 @@ class Steps:
         self,
         process: Process,
         before: str,
-        looked: dict[int, Process],
+        inspected: dict[int, Process],
         chosen: dict[int, int],
         passed_s: float,
     ) -> str:
         pid = process.parent
-        while (parent := looked.get(pid)) and self.states.get(pid) == "spared":
+        while (parent := inspected.get(pid)) and self.states.get(pid) == "spared":
             pid = parent.parent
         above, is_patient = self.states.get(pid), passed_s < min(PATIENT_S, self._most_s)
         if not before and above in ("interrupted", "survives", "cleans up"):
@@ -1537,7 +1539,7 @@ class Steps:
             # one that held a lock. One of ProcessPoolExecutor takes its next task after an INT. The
             # fork server of multiprocessing, and some workers, ignore INT.
             is_spawned = fits(SPAWNED, process) and not process.caught & _TERM
-            if is_spawned or process.line == parent.line:
+            if is_spawned or process.arguments == parent.arguments:
                 if passed_s < min(FILTERS_S, self._most_s):
                     return "waits"
                 return "interrupted" if is_spawned and is_patient else "terminated"
@@ -1559,7 +1561,7 @@ class Seen(NamedTuple):
 
     stops: int = 0  # how often the host has asked for a stop
     kills: int = 0  # how often Job.kill has
-    has_left: bool = False  # the host, or its caller
+    host_gone: bool = False  # the host, or its caller
     code: int | None = None  # the return code of the shell, once it has ended
     exited_s: float = 0.0  # when
     childless: bool = False  # no descendant lives: waitpid(2) said ECHILD
@@ -1597,7 +1599,7 @@ class Life:
     status: Any = ""  # of a command that is ended before its time; the first reason counts
     stops = 0  # all requests to end it: by the limit, cancels, Job.kill
     attached = True  # ends with its host; False too once the end of the host was seen
-    known_as_job = False  # the caller has been told that it goes on as a job
+    is_announced = False  # the caller has been told that it goes on as a job
     has_stayed = False
     due_s = 0.0  # the moment at which to act if nothing happens
     _kill_s = 0.0  # when KILL begins
@@ -1611,7 +1613,7 @@ class Life:
         self.steps = Steps(plan.grace_s, now)
         self.is_job, self._grace_s = plan.background, plan.grace_s
         self._has_steps = sees_tree and plan.grace_s > 0
-        self._look_every_s = inf if sees_tree else REAP_EVERY_S
+        self._check_every_s = inf if sees_tree else REAP_EVERY_S
         self._limit_s, self._answer_s = now + plan.limit_s, now + plan.answer_after_s
 
     def act(self, now: float, seen: Seen) -> str:
@@ -1624,7 +1626,7 @@ class Life:
         if seen.kills > before.kills and self.is_job:
             self.stops += seen.kills - before.kills
             self._has_steps = False
-        if seen.has_left and self.attached:  # no caller needs the full grace
+        if seen.host_gone and self.attached:  # no caller needs the full grace
             self.attached = self._has_steps = False
             self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)
             self._kill_s = min(self._kill_s, now + self._grace_s)
@@ -1643,7 +1645,7 @@ class Life:
         self.due_s = min(self._answer_s, self._limit_s)
         if code is not None and not self.stops:
             self._move("drain")
-            return self._begin_end(now) if self.known_as_job and code < 0 else ""
+            return self._begin_end(now) if self.is_announced and code < 0 else ""
         if now >= self._limit_s:
             self._stop("timed_out")
         if self.stops:
@@ -1651,7 +1653,7 @@ class Life:
         if now < self._answer_s:
             return ""
         self._answer_s = inf
-        self.known_as_job = self.is_job = True
+        self.is_announced = self.is_job = True
         self.attached = plan.ephemeral or not plan.background
         return "answer_as_job"
 
@@ -1679,7 +1681,7 @@ class Life:
             return "kill"
         if self._in_steps:
             return self._step(now)
-        self.due_s = min(self._kill_s, now + self._look_every_s)
+        self.due_s = min(self._kill_s, now + self._check_every_s)
         return ""
 
     def _step(self, now: float) -> str:
@@ -1703,7 +1705,7 @@ class Life:
         if self._is_over():
             return self._move("over", "report")
         self.has_stayed = True
-        self.attached = self._plan.ephemeral and not self.seen.has_left
+        self.attached = self._plan.ephemeral and not self.seen.host_gone
         if not self._plan.background:
             self._limit_s = inf
         return self._move("stay", "report")
@@ -1742,7 +1744,7 @@ class Command:
     """One command: does what its life says, and tells it what has happened."""
 
     def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
-        self.supervisor, self.line, self.plan = supervisor, supervisor.line, plan
+        self.supervisor, self.channel, self.plan = supervisor, supervisor.channel, plan
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor)
         self.created = time.time()
@@ -1756,7 +1758,7 @@ class Command:
             self.start()
             now = self.life.started_s  # a stop may have come during the start
             while True:
-                while action := self.life.act(now, self.look()):
+                while action := self.life.act(now, self.observe()):
                     getattr(self, action)()
                     if action == "kill":
                         break
@@ -1768,7 +1770,7 @@ class Command:
                     self.supervisor.wait_until(now)  # what has come by a limit goes before it
         except SpawnError as problem:
             self.output.discard()
-            self.line.send("failed", *problem.args)
+            self.channel.send("failed", *problem.args)
         finally:
             self.output.close()
             self.shell.close()
@@ -1792,7 +1794,7 @@ class Command:
         if self.plan.background:
             self.output.write_record(self.describe())
 
-    def look(self) -> Seen:
+    def observe(self) -> Seen:
         """What has happened by now."""
         popen, output, exited_s = self.shell.popen, self.output, self.life.seen.exited_s
         ended, childless = _reap()
@@ -1803,9 +1805,9 @@ class Command:
         if not SEES_TREE and self.life.phase == "end" and self.shell.signal_group(0):
             childless = False  # the group is all that is known then
         return Seen(
-            self.line.stops,
+            self.channel.stops,
             self.supervisor.kills,
-            self.line.has_left,
+            self.channel.host_gone,
             popen.returncode,
             exited_s,
             childless,
@@ -1829,9 +1831,9 @@ class Command:
         """A pass of the first steps of a stop. Returns the live processes, with their groups. In
         the last pass all get TERM but filters, wrappers and what a trap has started."""
         living = descendants()
-        looked = {pid: look_at(pid) for pid in living}
+        inspected = {pid: inspect_process(pid) for pid in living}
         now = inf if is_last else monotonic()
-        for pid, number in self.life.steps.choose(looked, now).items():
+        for pid, number in self.life.steps.choose(inspected, now).items():
             _signal(pid, number, signal.SIGCONT)
         return living
 
@@ -1841,17 +1843,17 @@ class Command:
         states = self.life.steps.states
         # What a trap has just started is told from what goes on.
         living = self.ask(is_last=True) if states else descendants()
-        left = {
-            pid: ending_signal(look_at(pid))
+        remaining = {
+            pid: ending_signal(inspect_process(pid))
             for pid in living
             if states.get(pid) not in ("terminated", "survives", "cleans up")
         }
         reached = (
             not states
-            and signal.SIGKILL not in left.values()
+            and signal.SIGKILL not in remaining.values()
             and self.shell.signal_group(signal.SIGTERM, signal.SIGCONT)
         )
-        for pid, number in left.items():
+        for pid, number in remaining.items():
             if living[pid] != self.shell.popen.pid or not reached:
                 _signal(pid, number, signal.SIGCONT)
 
@@ -1873,7 +1875,7 @@ class Command:
                 note = "could not be killed: " + names
             self.shell.notes.append(note)
         if self.life.has_stayed:
-            self.line.close_if_left()
+            self.channel.close_if_host_gone()
 
     def report(self) -> None:
         """Tells the host how the command ended, and writes it down if the command is a job."""
@@ -1885,12 +1887,12 @@ class Command:
         self.shell.clear_scratch()
         if self.plan.saves and self.output.is_long_text():
             self.output.save()
-        if self.line.abandoned or (self.line.has_left and not life.known_as_job):
+        if self.channel.abandoned or (self.channel.host_gone and not life.is_announced):
             self.output.discard()  # nobody reads the answer that names the file
         elif life.is_job:
             self.note_end()
         self.send_answer()
-        self.line.close_if_left()
+        self.channel.close_if_host_gone()
 
     def note_end(self) -> None:
         """Appends the completion note of a job."""
@@ -1900,7 +1902,7 @@ class Command:
         note = "\n\n[background process %s]\n" % how
         self.output.append_note(note)
         self.output.write_record(self.describe())  # with the place of the note
-        if not self.life.known_as_job and (ended.exit_code == 0 or still):
+        if not self.life.is_announced and (ended.exit_code == 0 or still):
             self.ending = note  # else the first line of the answer says how the command failed
 
     def describe(self) -> Report:
@@ -1922,7 +1924,9 @@ class Command:
             limit_s=plan.limit_s,
             notes=shell.notes,
             # The file of a job names them, behind its end.
-            leftovers=[] if life.known_as_job else [left.pid for left in self.leftovers],
+            leftovers=[]
+            if life.is_announced
+            else [leftover.pid for leftover in self.leftovers],
             can_kill=shell.can_kill(),
             total_bytes=output.total_bytes(),
             duration_s=(life.seen.exited_s or monotonic()) - life.started_s,
@@ -1948,12 +1952,12 @@ class Command:
         report, life = self.describe(), self.life
         if not life.status:
             report = report._replace(carried=self.shell.carried())
-        elif not life.known_as_job:
+        elif not life.is_announced:
             # A background command that was stopped before its first answer: no job, no number.
             report = report._replace(pid=None, supervisor=())
         # marshal takes plain tuples alone.
         streams = [tuple(buffer.captured()) for buffer in self.output.buffers]
-        self.line.send("answer", tuple(report), streams)
+        self.channel.send("answer", tuple(report), streams)
 
 
 # -- The processes: a supervisor, and the fork server that forks it
@@ -1971,7 +1975,7 @@ def _prctl(option: int, value: int | bytes) -> bool:
         return False
 
 
-def _look_for_tree() -> None:
+def _become_subreaper() -> None:
     """Sets SEES_TREE in a process that has just begun."""
     global SEES_TREE
     SEES_TREE = HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -2008,26 +2012,26 @@ class Supervisor(Loop):
     its command is over, when no request has come for IDLE_S, and behind a command that had left
     something at its report."""
 
-    def __init__(self, line: SupervisorEnd) -> None:
+    def __init__(self, channel: SupervisorEnd) -> None:
         super().__init__()
-        self.line = line
-        self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
+        self.channel = channel
+        self.selector.register(channel.socket, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
-        line, until = self.line, monotonic() + IDLE_S
-        line.send("hello", os.getpid())
-        while not line.has_left and (line.requests or monotonic() < until):
-            if line.requests:
-                plan, self.kills = line.requests.pop(), 0
-                source = line.fds.pop() if line.fds else subprocess.DEVNULL
+        channel, until = self.channel, monotonic() + IDLE_S
+        channel.send("hello", os.getpid())
+        while not channel.host_gone and (channel.requests or monotonic() < until):
+            if channel.requests:
+                plan, self.kills = channel.requests.pop(), 0
+                source = channel.fds.pop() if channel.fds else subprocess.DEVNULL
                 os.environb.clear()
                 os.environb.update(plan.env)
                 if not Command(self, plan, source).run():
                     return
             else:
                 self.wait_until(until)
-                if not line.unsent:
+                if not channel.unsent:
                     continue
             until = monotonic() + IDLE_S  # also while the host has not read the last answer
 
@@ -2035,16 +2039,18 @@ class Supervisor(Loop):
         """Waits until something happens, at the longest until a moment on the monotonic clock;
         sends live output in time."""
         now = monotonic()
-        until = min(until, self.line.send_live(now))
-        if not self.line.has_left:
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
-            self.selector.modify(self.line.socket, events, self._hear)
+        until = min(until, self.channel.send_live(now))
+        if not self.channel.host_gone:
+            events = selectors.EVENT_READ | (
+                selectors.EVENT_WRITE if self.channel.unsent else 0
+            )
+            self.selector.modify(self.channel.socket, events, self._hear)
         self.wait(min(until - now, 3600.0))  # poll(2) takes 24 days at most
 
     def _hear(self, _: int) -> None:
-        self.line.hear()
-        if self.line.has_left:
-            self.selector.unregister(self.line.socket)
+        self.channel.hear()
+        if self.channel.host_gone:
+            self.selector.unregister(self.channel.socket)
 
 
 class ForkServer(Loop):
@@ -2064,7 +2070,7 @@ class ForkServer(Loop):
         has_strays = False  # children that are no supervisors
         while self._control.fileno() >= 0 or self._supervisors or has_strays:
             # Each end of a child is a signal that ends the wait (wait(2), SIGCHLD).
-            self.wait(LOOK_AROUND_S if has_strays else None)
+            self.wait(CHECK_EVERY_S if has_strays else None)
             ended, _ = _reap()
             self._supervisors.difference_update(ended)
             has_strays = _kill_below(self._supervisors)
@@ -2079,28 +2085,28 @@ class ForkServer(Loop):
             self._control.close()
 
     def _fork(self, end: socket.socket) -> None:
-        line = SupervisorEnd(end)
+        channel = SupervisorEnd(end)
         try:
             pid = os.fork()
         except OSError as problem:
             why = "no supervisor could be started: " + _reason(problem)
-            line.send("failed", "spawn_failed", why)
+            channel.send("failed", "spawn_failed", why)
         else:
             if pid == 0:
-                self._supervise(line)
+                self._supervise(channel)
             self._supervisors.add(pid)
         end.close()
         import json  # noqa: F401  # after the first fork: later supervisors share its pages
 
-    def _supervise(self, line: SupervisorEnd) -> NoReturn:
+    def _supervise(self, channel: SupervisorEnd) -> NoReturn:
         """What the forked process does."""
         try:
             os.setsid()
-            _look_for_tree()
+            _become_subreaper()
             self._control.close()
-            Supervisor(line).serve()
+            Supervisor(channel).serve()
         except BaseException as bug:
-            line.send("failed", "internal", "bug in bash_tool: %r" % bug)
+            channel.send("failed", "internal", "bug in bash_tool: %r" % bug)
         finally:
             os._exit(0)  # after a bug the fork server ends what the supervisor leaves
 
@@ -2138,7 +2144,7 @@ def serve_forks(control: int) -> NoReturn:
         os.environ.clear()
         _overwrite_own(50, b"")  # a fork of the host shows the host's
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
-        _look_for_tree()
+        _become_subreaper()
         gc.freeze()  # a collection in a supervisor would copy the pages of all that is here
         ForkServer(socket.socket(fileno=control)).serve()
     finally:
@@ -3993,10 +3999,10 @@ def next_start(
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
     # The size of the string, with `=` and NUL.
-    left_out = [name for name in env if len(name) + len(env[name]) + 2 > VARIABLE_BYTES]
-    for name in left_out:
+    omitted = [name for name in env if len(name) + len(env[name]) + 2 > VARIABLE_BYTES]
+    for name in omitted:
         del env[name]
-    return Start(rest[0][:-1], env), left_out
+    return Start(rest[0][:-1], env), omitted
 
 
 class Terms(NamedTuple):
@@ -4021,7 +4027,7 @@ def encode_env(env: Env) -> dict[bytes, bytes]:
 
 
 WHOLE_BYTES = 4 * MIB  # of each stream: what `run` gives a program, whatever the profile cuts
-LOOK_S = 0.3  # a background command that ends by then is answered as ended
+EARLY_END_S = 0.3  # a background command that ends by then is answered as ended
 
 
 def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) -> Plan:
@@ -4040,7 +4046,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     idle_s, total_s = float(profile.drain_idle_s), float(profile.drain_total_s)
     answer_after_s, limit_s = inf, timeout_s
     if background:  # the output of late writers is in the file
-        answer_after_s = LOOK_S
+        answer_after_s = EARLY_END_S
         idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
     elif profile.on_timeout is OnTimeout.KEEP:
         kept_s = float(profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
@@ -4354,11 +4360,11 @@ def _above_standard(end: socket.socket) -> socket.socket:
         return socket.socket(fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
 
 
-class LineLost(Exception):
+class ChannelLost(Exception):
     """The other end of a line is closed."""
 
 
-class NotRun(LineLost):
+class NotRun(ChannelLost):
     """... before the request was read, or no supervisor could be had: `args` may say why. Nothing
     was run."""
 
@@ -4374,7 +4380,7 @@ def _has_ended(end: socket.socket) -> bool:
         return True
 
 
-def _looks(until: float) -> Iterator[None]:
+def _poll_until(until: float) -> Iterator[None]:
     """Yields once for each look at something that nothing announces, such as a file of another
     process; the last look is at `until`. Between two looks the thread sleeps for as long as has
     passed already, at most 0.05 s."""
@@ -4397,10 +4403,10 @@ class HostEnd(Channel):
     def wait(self, until: float) -> bool:
         """True as soon as the socket can be read; False after this moment.
         `select.poll` needs no descriptor, and is looked up now: gevent replaces it, also after this
-        module was imported. Raises LineLost."""
+        module was imported. Raises ChannelLost."""
         fd = self.socket.fileno()
         if fd < 0:  # closed by another thread
-            raise LineLost
+            raise ChannelLost
         wait_s = min(max(0.0, until - monotonic()), 1e6)
         poller = select.poll()
         poller.register(fd, select.POLLIN)
@@ -4421,13 +4427,13 @@ class HostEnd(Channel):
         with suppress(OSError):
             self.socket.send(pack(("stop", count)) + behind)
 
-    def shut(self) -> None:
+    def half_close(self) -> None:
         """Says that the host has left; what comes can still be read."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
 
     def next(self, until: float) -> tuple[Any, ...] | None:
-        """The next message; None if none comes until this moment. Raises LineLost at the end,
+        """The next message; None if none comes until this moment. Raises ChannelLost at the end,
         NotRun where the other end was closed before all was read there, when Linux resets the
         connection, and where a new supervisor has said nothing."""
         while not self._messages:
@@ -4438,9 +4444,9 @@ class HostEnd(Channel):
             except ConnectionResetError:
                 raise NotRun
             except OSError:
-                raise LineLost
+                raise ChannelLost
             if messages is None:
-                raise LineLost if self.supervisor_pid else NotRun
+                raise ChannelLost if self.supervisor_pid else NotRun
             self._messages.extend(messages)
         return self._messages.popleft()
 
@@ -4470,17 +4476,17 @@ class Engine:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
         is full (278 requests), but not under the lock, which a fork takes. `python`: runs the fork
         server; None: that is a fork of this process. Raises OSError, NotRun."""
-        for _ in _looks(monotonic() + ACCEPT_S):
+        for _ in _poll_until(monotonic() + ACCEPT_S):
             with self.lock:
                 if stops_wanted():
                     break
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
                 ids = python, user
                 while self._idle:  # after a change all of these are closed
-                    line = self._idle.pop()  # the latest first, so that the others end
-                    if ids == self._ids and not _has_ended(line.socket):
-                        return line
-                    line.socket.close()
+                    channel = self._idle.pop()  # the latest first, so that the others end
+                    if ids == self._ids and not _has_ended(channel.socket):
+                        return channel
+                    channel.socket.close()
                 if ids != self._ids or self._control is None or _has_ended(self._control):
                     self.forget_fork_server()
                     self._control = self._start_server(python)
@@ -4516,12 +4522,12 @@ class Engine:
                 self._control.close()
                 self._control = None
 
-    def return_idle(self, line: HostEnd) -> None:
+    def return_idle(self, channel: HostEnd) -> None:
         """The supervisor is idle again."""
         if len(self._idle) < IDLE_MOST:
-            self._idle.append(line)
+            self._idle.append(channel)
         else:
-            line.socket.close()
+            channel.socket.close()
 
 
 _engine = Engine()
@@ -4581,8 +4587,8 @@ class Exchange:
     section says what each state allows."""
 
     state = "new"
-    _line: HostEnd | None = None  # to a supervisor that has the request, or a part of it
-    _gives_up_s = inf  # the moment after which no message is expected
+    _channel: HostEnd | None = None  # to a supervisor that has the request, or a part of it
+    _deadline_s = inf  # the moment after which no message is expected
     _path = ""  # of the output file, which an answer will name
 
     def __init__(self, plan: Plan, python: str | None, closing: Cancel, cancel: Cancel) -> None:
@@ -4599,14 +4605,14 @@ class Exchange:
         """The only place that changes the state, closes the line or returns it to the idle ones,
         and enters or leaves the list of exchanges. A line on which a stop may have been sent is
         not used again: the supervisor could take the stop for one of the next command."""
-        line, was_stopped = self._line, self._count_stops()
+        channel, was_stopped = self._channel, self._count_stops()
         self.state = state
         if state in ("asking", "over"):
-            self._line = None
-            if line is not None and is_idle and not was_stopped and not line.stops_sent:
-                _engine.return_idle(line)
-            elif line is not None:
-                line.socket.close()
+            self._channel = None
+            if channel is not None and is_idle and not was_stopped and not channel.stops_sent:
+                _engine.return_idle(channel)
+            elif channel is not None:
+                channel.socket.close()
         if state == "over":
             _engine.exchanges.discard(self)
         else:
@@ -4626,24 +4632,24 @@ class Exchange:
     def send_stops(self) -> None:
         """Sends how often a stop was asked for, from any thread. Two threads may send the same
         count: it is a count, so that the supervisor does not take it for two stops."""
-        line = self._line
+        channel = self._channel
         wanted = self._count_stops()
-        if line is not None and self.state != "asking" and line.stops_sent < wanted:
-            self._gives_up_s = min(self._gives_up_s, monotonic() + self._ending_s)
+        if channel is not None and self.state != "asking" and channel.stops_sent < wanted:
+            self._deadline_s = min(self._deadline_s, monotonic() + self._ending_s)
             if self._plan.ephemeral and self.state != "sent":
-                line.shut()
+                channel.half_close()
             else:
-                line.send_stops(wanted)
+                channel.send_stops(wanted)
 
     def perform(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer: how the command ended, or
         that it goes on. Where nothing was run, another supervisor is asked. The fork server ends
         what a killed supervisor leaves. The caller answers an exception of this by `abandon`."""
-        outcome = self._ask(on_live, stdin)
+        outcome = self._try_supervisors(on_live, stdin)
         self._settle(outcome.report)
         return outcome
 
-    def _ask(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
+    def _try_supervisors(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         why = ""
         for _ in range(REQUESTS_MOST):
             self._move("asking")
@@ -4654,18 +4660,18 @@ class Exchange:
                 return self._receive(on_live)
             except SpawnError as problem:
                 return failed(*problem.args)
-            except LineLost as problem:
-                line = self._line
+            except ChannelLost as problem:
+                channel = self._channel
                 why = str(problem) or "none answered"
                 # ECONNRESET may also mean that the supervisor had read the request, but not the
                 # stop that followed: then the command may have run.
-                if not isinstance(problem, NotRun) or (line and line.stops_sent):
+                if not isinstance(problem, NotRun) or (channel and channel.stops_sent):
                     return failed(
                         "status_unknown",
                         "the supervisor of the command was killed: "
                         "how the command ended is unknown",
                     )
-            if line is not None and not line.supervisor_pid:
+            if channel is not None and not channel.supervisor_pid:
                 _engine.forget_fork_server()
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
@@ -4674,9 +4680,9 @@ class Exchange:
         supervisor; SpawnError."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            self._line = _engine.borrow(self._python, self._count_stops)
+            self._channel = _engine.borrow(self._python, self._count_stops)
             pipe_bytes = share_of_pipes(len(_engine.exchanges), self._plan.background)
-            self._line.send_request(self._plan._replace(pipe_bytes=pipe_bytes), fds)
+            self._channel.send_request(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem, True))
         finally:
@@ -4684,24 +4690,24 @@ class Exchange:
         self._move("sent")
         # When the command ends at the latest. A supervisor that has not answered by then hangs, say
         # in a system call on a file system that does not answer.
-        self._gives_up_s = monotonic() + self._waits_s + self._ending_s
+        self._deadline_s = monotonic() + self._waits_s + self._ending_s
         self.send_stops()
 
     def _receive(self, on_live: OnLive | None = None) -> Outcome:
-        """The next answer: that the command goes on, or how it ended. Raises LineLost."""
+        """The next answer: that the command goes on, or how it ended. Raises ChannelLost."""
         live = LiveText(on_live)
-        while (line := self._line) is not None:
-            until = self._gives_up_s
+        while (channel := self._channel) is not None:
+            until = self._deadline_s
             if until < inf:  # a stop from another thread may bring this moment forward
-                until = min(until, monotonic() + LOOK_AROUND_S)
-            message = line.next(until)
+                until = min(until, monotonic() + CHECK_EVERY_S)
+            message = channel.next(until)
             if message is None:
-                if monotonic() >= self._gives_up_s:
-                    return self._answer_for(line)
+                if monotonic() >= self._deadline_s:
+                    return self._answer_for(channel)
                 continue
             kind, *parts = message
             if kind == "hello":
-                line.supervisor_pid = parts[0]
+                channel.supervisor_pid = parts[0]
             elif kind == "live":
                 live.take(*parts)
             elif kind == "failed":
@@ -4710,7 +4716,7 @@ class Exchange:
                 outcome = self._read_answer(*parts)
                 live.take(0, (), final=True)
                 return outcome
-        raise LineLost  # the command was given up in another thread
+        raise ChannelLost  # the command was given up in another thread
 
     def _read_answer(self, fields: Sequence[Any], streams: Sequence[Any]) -> Outcome:
         """What the host makes of an answer."""
@@ -4723,18 +4729,18 @@ class Exchange:
             outcome = outcome._replace(report=report, kept=not self._plan.background)
         return outcome
 
-    def _answer_for(self, line: HostEnd) -> Outcome:
+    def _answer_for(self, channel: HostEnd) -> Outcome:
         """The answer for a supervisor that gives none. When it comes back, it reads the end of the
         line and ends the command. Raises NotRun for a supervisor that has never answered."""
-        if not line.supervisor_pid:
+        if not channel.supervisor_pid:
             raise NotRun
         note = (
             "the supervisor of the command (pid %d) does not answer: "
-            "what the command started may still run" % line.supervisor_pid
+            "what the command started may still run" % channel.supervisor_pid
         )
         if self._plan.background:
             return failed("spawn_failed", note)
-        status: Status = "cancelled" if line.stops_sent else "timed_out"
+        status: Status = "cancelled" if channel.stops_sent else "timed_out"
         return Outcome(Report(status, limit_s=self._waits_s), (note,))
 
     def _settle(self, report: Report) -> None:
@@ -4748,7 +4754,7 @@ class Exchange:
             # The memory that a long output took may stay with the process.
             return self._move("over", is_idle=report.is_over and report.total_bytes <= MIB)
         if not was_stopped:  # else a stop has crossed the answer: its bound stays
-            self._gives_up_s = inf
+            self._deadline_s = inf
         self.send_stops()  # one that has crossed the answer now shuts an ephemeral line
 
     def start_monitor(self, monitor: Callable[[], None]) -> bool:
@@ -4768,7 +4774,7 @@ class Exchange:
         `close` waits until the caller has dealt with it."""
         end = None
         try:
-            with suppress(LineLost):
+            with suppress(ChannelLost):
                 end = self._receive()
             yield end
         finally:
@@ -4777,18 +4783,18 @@ class Exchange:
     def notice_end(self) -> None:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
         closed it."""
-        line = self._line
-        if self.state == "held" and line is not None and _has_ended(line.socket):
+        channel = self._channel
+        if self.state == "held" and channel is not None and _has_ended(channel.socket):
             self._move("over")
 
     def wait_until_over(self) -> None:
         """Waits until the command is over, is given up, or goes on by itself. Returns at once in a
         signal handler that has interrupted the thread which waits for the command."""
         if self.state == "held":
-            with suppress(LineLost):
+            with suppress(ChannelLost):
                 self._receive()
             self._move("over")
-        for _ in _looks(self._gives_up_s + HOST_SLACK_S):
+        for _ in _poll_until(self._deadline_s + HOST_SLACK_S):
             is_detached = self._closing not in self.tokens()
             if is_detached or self.state == "over" or self._caller == threading.get_ident():
                 return
@@ -4800,17 +4806,17 @@ class Exchange:
         command is left; a second exception meanwhile is raised at once. What the supervisor says is
         not read: bytes that were received when the exception struck may be lost. Removes the file
         that no answer will name."""
-        line = self._line
+        channel = self._channel
         until = monotonic() + self._ending_s
         try:
-            if line is not None:
+            if channel is not None:
                 if self.state != "asking":
                     # In one piece, so that the supervisor does not report in between.
-                    line.send_stops(1 + line.stops_sent, pack(("leave",)))
-                line.shut()
-                while line.wait(until) and line.socket.recv(READ_BYTES):
+                    channel.send_stops(1 + channel.stops_sent, pack(("leave",)))
+                channel.half_close()
+                while channel.wait(until) and channel.socket.recv(READ_BYTES):
                     pass
-        except (LineLost, OSError):
+        except (ChannelLost, OSError):
             pass
         finally:
             self._move("over")
@@ -4896,7 +4902,7 @@ class Job(NotCopied):
     def __repr__(self) -> str:
         return "<Job %d %s>" % (self.pid, self.status)
 
-    def _stands(self) -> Report:
+    def _report_now(self) -> Report:
         """How the job stands: until it has ended its monitor or, where this process has none, the
         record says so. A job whose record says `running` and is not locked has lost its supervisor:
         the record was read after the lock was tried."""
@@ -4931,18 +4937,18 @@ class Job(NotCopied):
     def status(self) -> Status:
         """`running`, or how it ended: `exited`, `timed_out`, `cancelled`, `failed`; `lost` where
         its supervisor was killed."""
-        return self._stands().status
+        return self._report_now().status
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, 128 + n after signal n; None while it runs, and where it is not known."""
-        return self._stands().exit_code
+        return self._report_now().exit_code
 
     @property
     def total_bytes(self) -> int:
         """The bytes of output so far; once the shell has ended, those that had come by then, even
         if the file holds fewer."""
-        report = self._stands()
+        report = self._report_now()
         return self._size() if report.status in ("running", "lost") else report.total_bytes
 
     def _size(self) -> int:
@@ -4954,7 +4960,7 @@ class Job(NotCopied):
     @property
     def duration_s(self) -> float:
         """Seconds that the shell has run."""
-        report = self._stands()
+        report = self._report_now()
         if report.status == "running":
             return max(0.0, time.time() - self.created)
         return report.duration_s
@@ -4985,7 +4991,7 @@ class Job(NotCopied):
         )
         deadline = _deadline(timeout_s)
         offset, part = 0, b""
-        for _ in _looks(deadline):  # the file alone says when there is more
+        for _ in _poll_until(deadline):  # the file alone says when there is more
             has_ended = self.status != "running"
             if self._size() < offset:  # emptied: from its beginning
                 offset, part = 0, b""
@@ -5007,7 +5013,7 @@ class Job(NotCopied):
         with _open_own(self.output_file) as file:
             file.seek(offset)
             data = file.read(most)
-        at = self._stands().at - offset
+        at = self._report_now().at - offset
         if not 0 <= at <= len(data):
             at = len(re.sub(_NOTE_AT_END, b"", data))
         return data[:at], data[at:]
@@ -5036,9 +5042,9 @@ class Job(NotCopied):
         """Does what `kill` does; a cancel on the way is a second request: KILL."""
         begun = monotonic()
         asked = 0
-        for _ in _looks(begun + self._grace_s + UNKILLABLE_S + HOST_SLACK_S):
+        for _ in _poll_until(begun + self._grace_s + UNKILLABLE_S + HOST_SLACK_S):
             if not self._read_record()[1]:
-                self.wait(LOOK_AROUND_S)  # the message of the end may be on its way
+                self.wait(CHECK_EVERY_S)  # the message of the end may be on its way
                 return self.status != "lost"
             # The grace of this tool may be shorter than that of the job.
             if asked < 1 + max(cancel.count, monotonic() >= begun + self._grace_s):
@@ -5050,7 +5056,7 @@ class Job(NotCopied):
     def _tell(self, profile: Profile) -> Outcome:
         """What the job has said since the last time; once it has ended, how, and the tails of all
         that it said. A file that became shorter is read from its beginning."""
-        report = self._stands()
+        report = self._report_now()
         is_running = report.status == "running"
         if self._streams:
             path = self.output_file or None
@@ -5089,7 +5095,7 @@ def _await_ends(jobs: Sequence[Job], one_will_do: bool, timeout_s: float | None)
     """Those of the jobs that have ended, as soon as all have, or one will do, or the time is
     over."""
     ended: list[Job] = []
-    for _ in _looks(_deadline(timeout_s)):
+    for _ in _poll_until(_deadline(timeout_s)):
         ended = [job for job in jobs if job.status != "running"]
         if len(ended) == len(jobs) or (ended and one_will_do):
             break
@@ -5191,7 +5197,7 @@ class JobTable:
         most = self._terms.max_jobs
         if count < most:
             return None
-        self.give_back_place(exchange)
+        self.release_place(exchange)
         jobs = name_jobs(live[:JOBS_NAMED]) or "none has a number yet"
         return reject(
             "too_many_jobs",
@@ -5199,7 +5205,7 @@ class JobTable:
             "stop one with kill -9 -PID to make room: %s" % (count, most, jobs),
         )
 
-    def give_back_place(self, exchange: Exchange) -> None:
+    def release_place(self, exchange: Exchange) -> None:
         """The job has started, or will not."""
         with suppress(ValueError):  # given back already, or no background command
             self._starting.remove(exchange)
@@ -5216,7 +5222,7 @@ class JobTable:
 
     def start_monitor(self, job: Job, exchange: Exchange, is_kept: bool) -> None:
         """Starts the monitor thread of a job, whose end is to be told."""
-        self.give_back_place(exchange)  # at once, so that the job is not counted twice
+        self.release_place(exchange)  # at once, so that the job is not counted twice
         self._started[job.pid] = job
         _engine.monitored.add(job)
         if not exchange.start_monitor(partial(self._monitor, job, exchange, is_kept)):
@@ -5399,7 +5405,7 @@ class Session:
             if not is_answered:
                 exchange.abandon()
                 self.jobs.forget(job)
-            self.jobs.give_back_place(exchange)
+            self.jobs.release_place(exchange)
 
     def _tell(
         self, outcome: Outcome, plan: Plan, request: Request, start: Start, starts: list[Start]
@@ -5576,7 +5582,7 @@ class BashTool(NotCopied):
         cancel: Cancel | None = None,
         on_output: OnText | None = None,
     ) -> Result:
-        """The same for Python callers, with what a model cannot say.
+        """The same for Python callers, with whole streams and with what a model cannot say.
 
         timeout_s  seconds, in place of the mode's limit
         cwd        the directory of this command, relative to the tool's. If that cannot be entered
@@ -5627,7 +5633,7 @@ class BashTool(NotCopied):
             jobs = self._session.jobs.live()
         waited = list(jobs) if isinstance(jobs, Iterable) else [jobs]
         right = all(isinstance(job, Job) for job in waited)
-        require(right, "wait", "a Job or several", jobs)
+        require(right, "jobs", "a Job or several", jobs)
         return _await_ends(waited, any, timeout_s)
 
     def close(self) -> None:
@@ -6415,7 +6421,7 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     for job in jobs:
         line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
             job.pid,
-            "running" if job.status == "running" else describe_end(job._stands()),
+            "running" if job.status == "running" else describe_end(job._report_now()),
             job.duration_s,
             format_size(job.total_bytes),
             make_printable(job.output_file),

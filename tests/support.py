@@ -158,7 +158,7 @@ TOLD = "append(note)"
 NO_NOTE = ("Command.end_output", TOLD, "extend([note] * bool(names))")
 ABSENT_FEATURES = {
     "proc": [("PROC", '"/proc" if', '"/dev/null/proc" if'), NO_NOTE],
-    "subreaper": [("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"), NO_NOTE],
+    "subreaper": [("_become_subreaper", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"), NO_NOTE],
     "memfd": [("data_file", 'fd = os.memfd_create("btool")', "raise OSError")],
     "python": [("_python", "def _python() -> str | None:", "def _python() -> str | None:\n    return None")],
 }
@@ -352,7 +352,7 @@ def default_signals():
 def long_look():
     """Within the block a command that ends by itself has ended when its start in the background is answered."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bash_tool, "LOOK_S", 60.0)
+        patched.setattr(bash_tool, "EARLY_END_S", 60.0)
         yield
 
 

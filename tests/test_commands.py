@@ -315,8 +315,8 @@ def test_the_state_as_each_bash_writes_it():
         b'"a\1\1b\1\x7f"': b"a\1b\x7f",
     }
     for written, value in forms.items():
-        start, left_out = bash_tool.next_start(b"declare -x A=%s\n\0/usr\n\0" % written, {})
-        assert (start.env, start.cwd, left_out) == ({b"A": value}, b"/usr", [])
+        start, omitted = bash_tool.next_start(b"declare -x A=%s\n\0/usr\n\0" % written, {})
+        assert (start.env, start.cwd, omitted) == ({b"A": value}, b"/usr", [])
 
 
 @fault("a_command_of_a_tool_that_carries", ("Shell._spawn", '[b"PWD"] = cwd', '[b"PWD"] = os.path.realpath(cwd)'))

@@ -41,7 +41,11 @@ from tests.support import supervisor_of, tiny, variant_module, warm_up, with_sup
 
 @fault(
     "an_exception_at",
-    saboteur=("Command.report", "self.line.abandoned or (self.line.has_left and not life.known_as_job)", "False"),
+    saboteur=(
+        "Command.report",
+        "self.channel.abandoned or (self.channel.host_gone and not life.is_announced)",
+        "False",
+    ),
 )
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
@@ -286,13 +290,13 @@ def test_a_command_that_ends_in_half_a_character_of_its_locale_is_run(tmp_path):
 LATE = """
     def late(until, real=self.wait_until):
         real(until)
-        if self.line.requests:
+        if self.channel.requests:
             time.sleep(0.6)
     self.wait_until = late
 """
 
 
-@fault("a_request_that_comes", saboteur=("Supervisor.serve", "line.requests or", ""))
+@fault("a_request_that_comes", saboteur=("Supervisor.serve", "channel.requests or", ""))
 def test_a_request_that_comes_as_a_supervisor_would_end_is_run():
     """What was read of it cannot be asked of another supervisor: the command would be lost, its end unknown."""
     module = with_supervisors_that(textwrap.dedent(LATE), IDLE_S="0.5")
@@ -438,10 +442,10 @@ for name in filter(str.isdigit, os.listdir('/proc')):
     is_here = os.path.realpath('/proc/%s/cwd' % name) == os.fsdecode(self.plan.cwd)
     if is_here and _command_line(int(name)).startswith('sleep'):
         _signal(int(name), signal.SIGTERM)
-left ="""
+remaining ="""
 
 
-@fault("t13", saboteur=("Command.terminate", "left =", SIGNALS_ALL))
+@fault("t13", saboteur=("Command.terminate", "remaining =", SIGNALS_ALL))
 @needs_proc
 def test_t13_strangers_are_spared():
     """Processes of the host, and processes younger than a command, live through its end."""

@@ -55,7 +55,7 @@ def test_situations_are_drawn_by_their_seed():
         situations.drawn(QUESTIONS, 7, 50) == situations.drawn(QUESTIONS, 7, 50) != situations.drawn(QUESTIONS, 8, 50)
     )
     names = {function.__name__ for functions in QUESTIONS.values() for function in functions}
-    told = {name for _, _, left_out in situations.NOT_IN for name in left_out.split()}
+    told = {name for _, _, omitted in situations.NOT_IN for name in omitted.split()}
     assert told | {*situations.AT_PLACES.split(), *situations.AS_SCRIPTS.split()} <= names
 
 

@@ -253,6 +253,24 @@ def what_handles_int_prints_what_it_held(q):
     held = """python3 -c 'import time; print("held back"); time.sleep(600)' 2>/dev/null"""
     for around in ("%s", "timeout 500 %s", "(%s; echo never) | tail -n 3"):
         q.says(around % held, first + "held back\n", True, wire=wire, mode="slow")
+    lines = 'import time\nprint("held back")\ntime.sleep(600)\nopen("later", "w")\n'
+    (q.folder / "s.py").write_text(lines)
+    for reads in ("python3 - < s.py", "cat s.py | python3", "python3 -i < s.py", "cat s.py | python3 -i"):
+        q.says(reads + " 2>/dev/null", first + "held back\n", True, wire=wire, mode="slow")
+        q.that(not (q.folder / "later").exists(), "no later line of a Python that reads lines", reads)
+    unknown = """perl -e '$SIG{INT} = sub { open F, ">later" }; $| = 1; print "on\\n"; sleep 600; sleep 600'"""
+    q.says(unknown, first + "on\n", True, wire=wire, mode="slow")
+    q.that(not (q.folder / "later").exists(), "no INT to a program that is not known to end at it", unknown)
+    wraps = """import subprocess
+p = subprocess.Popen(["sh", "-c", "sleep 600"])
+try: code = p.wait()
+except KeyboardInterrupt: code = p.wait()
+print("code", code)
+"""
+    (q.folder / "wraps.py").write_text(wraps)
+    for _ in range(5):
+        text = wire.call("python3 wraps.py", mode="slow").text
+        q.that("code 0" not in text, "a child of a Python that is no success", repr(text))
     sleeps = """try: print("on", file=open("begun", "w"), flush=True), time.sleep(600)"""
     asks = """python3 -c 'import time\n%s\nexcept KeyboardInterrupt: print("asked")'""" % sleeps
     number = q.wire.begin(asks, "begun", mode="slow")
@@ -268,6 +286,10 @@ def a_filter_prints_at_the_end_of_its_input(q):
         q.says("(echo b; echo a; sleep 600) | " + filters, first + text, True, wire=wire, mode="slow")
     wire.call("touch a b; (echo a; printf b; sleep 600) | xargs rm", mode="slow")
     q.that((q.folder / "a").exists(), "xargs that acts on no half of a list", "a is gone")
+    (q.folder / "f").write_text("keep\n")
+    for sort in ("sort -o f", "sort -uo f", "sort --output=f"):
+        wire.call("(echo b; echo a; sleep 600) | " + sort, mode="slow")
+        q.equal((q.folder / "f").read_text(), "keep\n", "the file of `%s`:" % sort)
 
 
 NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH

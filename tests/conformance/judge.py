@@ -760,6 +760,8 @@ class Exchange(Conversation):
         """One server for the calls, one for the lines of an example."""
         if of not in self.wires:
             self.wires[of] = self.start()
+            if of == "calls" and not self.q.judge.adapter.row:
+                self.wires[of].ask("ping")  # what a step takes is counted from here
         return self.wires[of]
 
     def step(self, line):

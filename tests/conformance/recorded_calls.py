@@ -169,14 +169,12 @@ def recorded(words, at_once=24):
         return several_at_once(at_once, session, list(sessions()))
 
 
-def differences(several, other):
-    """Where a recording differs from all of several, in what was seen or clearly in the time, of which a busy machine has
-    less to say: pairs of session and call. The first call of a session waits for a start."""
-    slack_s = 0.4 + 0.05 * os.getloadavg()[0]
-    for n, theirs in enumerate(other):
-        for m, (seen, took_s) in enumerate(theirs):
-            ours = [recording[n][m] for recording in several]
-            times = [time_s for _, time_s in ours]
-            is_late = not min(times) - slack_s < took_s < max(times) + slack_s
-            if seen not in [each for each, _ in ours] or m and is_late:
+def differences(ours, theirs):
+    """Where all of their recordings differ from all of ours, in what was seen or in the time that the quickest took: pairs of
+    session and call. A busy machine makes a call slow, and none quick. The first call of a session waits for a start."""
+    slack_s = 0.4 + 0.01 * os.getloadavg()[0]
+    for n, session in enumerate(theirs[0]):
+        for m in range(len(session)):
+            (our_texts, our_times), (texts, times) = (zip(*(each[n][m] for each in some)) for some in (ours, theirs))
+            if not set(texts) & set(our_texts) or m and abs(min(times) - min(our_times)) > slack_s:
                 yield n, m

@@ -242,23 +242,22 @@ class Panel:
     def record_the_oracle(self):
         """What the oracle answers to the recorded calls, three times, and which vectors it has left behind."""
         self.judge_of_oracle = Judge(self.words(TOOL), claims={"levels": list(WIRE_LEVELS)})
-        self.wrong_cases = json.loads(run("-c", WRONG_CASES, str(TOOL), within_s=120) or "[]")
+        self.wrong_cases = json.loads(run("-c", WRONG_CASES, str(TOOL), within_s=300) or "[]")
         self.oracle = [recorded(self.words(TOOL)) for _ in range(3)]
-        again = recorded(self.words(TOOL))
-        self.unsteady = {*differences(self.oracle, again)} | {*differences(self.oracle[:1], self.oracle[1])}
+        self.unsteady = {*differences(self.oracle, [recorded(self.words(TOOL))]), *differences(*zip(self.oracle[:2]))}
 
     def differs(self, path):
         """How the mutant differs, if it does, and the clauses of the vectors that say so."""
-        said = run("-c", WRONG_CASES, str(path), within_s=60)
+        said = run("-c", WRONG_CASES, str(path), within_s=300)
         if said is None:
             return "cannot be loaded, or hangs", []
         cases = [case for case in json.loads(said) if case not in self.wrong_cases]
         if cases:
             return "vectors, such as %s" % cases[0][1], [clause for clause, _, _ in cases]
-        found = None
-        for _ in range(3):  # a busy machine may have been in the way
-            differ = {*differences(self.oracle, recorded(self.words(path)))} - self.unsteady
-            found = differ if found is None else found & differ
+        seen = []
+        for _ in range(3):
+            seen.append(recorded(self.words(path)))
+            found = {*differences(self.oracle, seen)} - self.unsteady
             if not found:
                 return "", []
         return "recorded calls %s" % sorted(found)[:5], []

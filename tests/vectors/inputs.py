@@ -364,7 +364,7 @@ def lives():
                 counts[kind + "s"] += 1
                 news = {kind + "s": counts[kind + "s"]}
             elif kind == "leave":
-                news = {"has_left": True}
+                news = {"host_gone": True}
             elif kind == "exit" and code is None:
                 code = chance.choice([0, 3, -15])
                 news = {"code": code, "exited_s": now}
