@@ -330,7 +330,7 @@ def main(arguments):
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=120, help="no mutant is begun later")
     parser.add_argument("--least", type=float, default=95, help="of those that differ, in percent, must be seen")
-    parser.add_argument("--report", help="a file for the rows, as JSON, one a line")
+    parser.add_argument("--report", help="a file for the rows, as JSON, one a line; what stands there is kept")
     parser.add_argument("--list", action="store_true")
     given = parser.parse_args(arguments)
     importlib.import_module("test_bash_tool")  # its properties fill SABOTEURS
@@ -344,7 +344,11 @@ def main(arguments):
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         panel = Panel(folder, begun + 60 * given.minutes, given.report)
         panel.record_the_oracle()
-        rows = several_at_once(given.at_once, panel.told, [(mutant,) for mutant in chosen])
+        kept = Path(given.report).read_text().splitlines() if given.report and os.path.exists(given.report) else ()
+        rows = [json.loads(line) for line in kept]
+        known = {(row["begin"], row["end"], row["new"]) for row in rows}
+        todo = [(each,) for each in chosen if (each.begin, each.end, each.new[:60]) not in known]
+        rows += several_at_once(given.at_once, panel.told, todo)
         panel.judge_of_oracle.close()
     rows = [row for row in rows if row]
     counts = collections.Counter(row["outcome"] for row in rows)
