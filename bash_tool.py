@@ -5473,7 +5473,7 @@ class BashTool(NotCopied):
         cancel: Cancel | None = None,
         on_output: OnText | None = None,
     ) -> Result:
-        """The same for Python callers, with what a model cannot say.
+        """The same for Python callers, with whole streams and with what a model cannot say.
 
         timeout_s  seconds, in place of the mode's limit
         cwd        the directory of this command, relative to the tool's. If that cannot be entered
@@ -5524,7 +5524,7 @@ class BashTool(NotCopied):
             jobs = self._session.jobs.live()
         waited = list(jobs) if isinstance(jobs, Iterable) else [jobs]
         right = all(isinstance(job, Job) for job in waited)
-        require(right, "wait", "a Job or several", jobs)
+        require(right, "jobs", "a Job or several", jobs)
         return _await_ends(waited, any, timeout_s)
 
     def close(self) -> None:

@@ -1297,7 +1297,7 @@ with bash_tool.BashTool() as tool:
 """
 
 
-@figure("output: memory that 10 GB add", 4.0, "MiB")
+@figure("output: memory that 10 GB add", 10.0, "MiB")
 def _() -> Iterator[float]:
     yield in_child(FLOOD, GIGABYTE % scaled(10**10))
 

@@ -102,8 +102,17 @@ LONGER_SLOW = '[for longer commands use mode="slow"]'
 
 # What examples, tables and grammars say of background commands, and what a tool without them says in its place.
 WITHOUT_JOBS = (
-    *(("| %s\n" % LONGER_MODES, ""), (LONGER_MODES + "\n", LONGER_SLOW + "\n"), (', "background": 86400', ""), ("[job NL]? ", "")),
-    *(("(LONGER_MODES | LONGER_SLOW)", "LONGER_SLOW"), (", and not for a background command that runs", ""), (" text [end]? ", " text ")),
+    *(
+        ("| %s\n" % LONGER_MODES, ""),
+        (LONGER_MODES + "\n", LONGER_SLOW + "\n"),
+        (', "background": 86400', ""),
+        ("[job NL]? ", ""),
+    ),
+    *(
+        ("(LONGER_MODES | LONGER_SLOW)", "LONGER_SLOW"),
+        (", and not for a background command that runs", ""),
+        (" text [end]? ", " text "),
+    ),
 )
 
 

@@ -398,7 +398,9 @@ def an_empty_command_beside_another_verb(q):
     pid = int(re.search(r"timeout \(pid (\d+)\)", kept.text)[1])
     q.has(wire.given({"command": "", "check_pid": pid, "kill_pid": 0}).text, "still running.")
     q.has(wire.given({"command": "", "check_pid": None, "kill_pid": pid}).text, "[Process %d e" % pid)
-    both = 'invalid arguments: exactly one of "command", "check_pid", "kill_pid" is required, got "check_pid", "kill_pid"'
+    both = (
+        'invalid arguments: exactly one of "command", "check_pid", "kill_pid" is required, got "check_pid", "kill_pid"'
+    )
     q.refused({"command": "", "check_pid": pid, "kill_pid": pid}, both, wire=wire)
 
 
