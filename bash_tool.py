@@ -6283,7 +6283,7 @@ def _add_settings(parser: Any) -> None:
     repeated(
         "--set",
         metavar="NAME=VALUE",
-        help="change a limit or flag: slow=3600, saves=false; may be repeated",
+        help="limits, flags: slow=3600, saves=false; may be repeated",
     )
 
 

@@ -1875,7 +1875,7 @@ def outcome_of(status, *streams, row=MODES, **fields):
         buffer = bash_tool.OutputBuffer(head, tail, counts)
         buffer.add(data)
         raw.append(buffer.captured())
-    return bash_tool.fit_streams(bash_tool.Outcome(status, raw=raw, **fields), row)
+    return bash_tool.fit_streams(bash_tool.Outcome(bash_tool.Report(status), raw=raw, **fields), row)
 
 
 @clause("006.15", saboteur=("unwrap", "return held", "return value"))
@@ -1889,7 +1889,7 @@ def test_req_bash_006_15_an_object_in_a_string(arguments, text):
 
     assert asked(json.dumps(json.dumps(arguments))) == asked(arguments) == asked(json.dumps(arguments))
     if not text.lstrip().startswith("{"):
-        assert asked(json.dumps(text)).reason.endswith(
+        assert asked(json.dumps(text)).report.reason.endswith(
             "expected a JSON object such as {\"command\": \"ls\"}, got string"
         )
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
@@ -1907,11 +1907,11 @@ def test_req_bash_006_16_an_empty_command_beside_another_verb(pid, kills, both):
     pids = {"check_pid": pid if both or not kills else 0, "kill_pid": pid if both or kills else 0}
     said = asked(command="", **pids)
     if both:
-        assert said.reason.startswith("invalid arguments: exactly one of ")
+        assert said.report.reason.startswith("invalid arguments: exactly one of ")
     else:
         assert said == bash_tool.Inquiry(pid, kills)
     assert asked(command="") == asked(command="", check_pid=0) == bash_tool.Request("", "default")
-    assert asked(command="ls", check_pid=pid).reason.startswith("invalid arguments: exactly one of ")
+    assert asked(command="ls", check_pid=pid).report.reason.startswith("invalid arguments: exactly one of ")
     row = bash_tool.carrying(MODES)
     assert asked(row, command="", restart=True) == bash_tool.Restart()
     assert asked(row, command="", restart=False) == bash_tool.Request("", "default")
@@ -5183,6 +5183,8 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
     with BashTool() as tool:
         result = tool.run(": > ran\n" + known.text, mode=mode, cwd=str(folder / path) if absolute else path)
         shown = bash_tool.make_printable(os.path.abspath(path))
+        shown = shown if len(shown) <= 200 else shown[:100] + "…" + shown[-99:]
+        shown = shown.replace("]", "\\u005d")
         told = "the working directory %s cannot be entered (%s)" % (shown, why)
         assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]\n" % told)
         assert (result.exit_code, result.notes) == (None, ()) and tool.jobs() == []

@@ -260,7 +260,7 @@ def test_spec_stays_short():
     assert SPEC.count("\n") - contents().count("\n") <= 4500
     text = spec_for("core", "server")[0]
     listed = "\n".join(line for line in text.splitlines() if re.match(r"\| \d{3}\.\d+ \| .* \| (yes|no) \|$", line))
-    assert len(text.encode()) - len(listed.encode()) <= 106000
+    assert len(text.encode()) - len(listed.encode()) <= 110000
 
 
 def test_spec_levels():
