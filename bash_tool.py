@@ -47,10 +47,35 @@ it by copying this file. docs/manual.md has every option, field, limit and error
 #          |                     no idle one can be borrowed   parent of every orphan of its command
 #          +------ live output, answer ----------------------- idle again if nothing is left by then
 #
-# A supervisor ends its command when the time limit has passed, when the caller cancels, and when
-# the host closes its socket or dies. Once it is answered, a background command goes on without the
-# host; a command that was kept after its limit ends with the host. A job has a record in a file
-# beside its output, by which every program of this user can find, read and end the job.
+# The words of this file, one for each thing; tests/test_words.py holds its names to them:
+#
+#     host          the program that imports this file; also the server and the command line
+#     supervisor    the process that runs one command at a time, and the parent of its orphans
+#     fork server   the process that forks supervisors
+#     channel       the socket between host and supervisor; its ends: HostEnd and SupervisorEnd
+#     request       what a caller asks for; a plan is what a supervisor is asked for
+#     exchange      one command as its host sees it, in one of six states
+#     life          one command as its supervisor sees it, in one of six phases
+#     report        what a supervisor tells of a command; an outcome is what the host makes of it
+#     result        what the caller gets: an outcome in the words of a profile
+#     stop          a request to end a command; a token (Cancel) counts those of a caller
+#     steps         the passes in which a stop signals processes; the grace is the time for them
+#     attached      ends with its host; what is detached goes on without it
+#     job           a command that goes on after its answer: a background command, or a kept one
+#     leftover      a process of a command that goes on after the report
+#     record        the file by which every program of this user finds and ends a job
+#     monitor       the thread that receives the end of a job
+#     stream        standard output, standard error, or both; a buffer keeps its head and tail
+#     note          a bracketed line of an answer
+#     profile       a row of data: how the tool speaks to a model
+#     carry         to start a command with the directory and variables of the last one's end
+#     withhold      to keep a variable out of the environment of commands
+#     drain         to read on after the shell has exited
+#     reap          to collect the status of a child (waitpid); inspect: to read a process's /proc
+#     observe       to see what has happened to a command by now
+#     close         a descriptor or a channel; half_close: for writing alone
+#     release       a place among the jobs; forget: an entry of a table
+#     discard       a file that no answer will name; abandon: a call whose caller leaves
 #
 # Its limit ends a command, and so do these: first a signal, then a wait of at most the time in the
 # table, then KILL until nothing is left. `-` means that the command goes on. A second stop ends the
@@ -76,9 +101,10 @@ it by copying this file. docs/manual.md has every option, field, limit and error
 #                    Life._end says what is to be done: Command.ask, terminate and kill do that,
 #                    Command.report and send_answer tell the host. From Exchange._read_answer on it
 #                    goes as with a byte; status_line writes the first line.
-#   nothing is left  _become_subreaper makes each supervisor a subreaper. Command.observe reaps (_reap),
-#                    and sees `childless` when waitpid(2) says ECHILD; Life._end asks for KILL until
-#                    then. After a normal exit nothing is ended: Command.report names what is left.
+#   nothing is left  _become_subreaper makes each supervisor a subreaper. Command.observe reaps
+#                    (_reap), and sees `childless` when waitpid(2) says ECHILD; Life._end asks for
+#                    KILL until then. After a normal exit nothing is ended: Command.report names
+#                    what is left.
 #   Ctrl-C           In a program it is an exception in the main thread. Session._run calls
 #                    Exchange.abandon, which asks for a stop and waits until nothing is left. The
 #                    supervisor removes the file of an answer that nobody reads; abandon does so if
@@ -189,7 +215,7 @@ ASK_EVERY_S = 0.05          # the longest wait between two passes over what a st
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
 REAP_EVERY_S = 0.02         # between two looks at a process group, whose end no signal announces
-HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
+HOST_GONE_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
 CHECK_EVERY_S = 1.0         # the longest sleep of a loop that also has something to look at
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
 LIVE_EVERY_S = 0.1          # between two pieces of live output
@@ -315,7 +341,7 @@ def describe_end(ended: Report, in_file: bool = False) -> str:
 # clock, signals and reaps. The supervisor is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): when a
 # process of the command loses its parent, it becomes the supervisor's child, whatever it does to
 # its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
-# descendant of the command is left. A line is the socket between a supervisor and its host.
+# descendant of the command is left. A channel is the socket between a supervisor and its host.
 #
 # The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the
 # text of the command, and Output opens the pipes. Life has the phases and the rules: it takes what
@@ -325,7 +351,7 @@ def describe_end(ended: Report, in_file: bool = False) -> str:
 # group of the shell (os.killpg), then to each process that is left below this one. If the command
 # goes on as a job, the host gets `answer` with the status `running`. From the report it gets
 # `answer` with how the command ended. A supervisor serves a second command only if nothing was left
-# of the first at its report. The host has left when the supervisor reads end of file on its line.
+# of the first at its report. The host is gone when the supervisor reads end of file on its channel.
 #
 # The end of the output and the exit of the shell are two events: a leftover holds the pipe after
 # the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
@@ -918,7 +944,7 @@ class SupervisorEnd(Channel):
             self._flush()
 
     def close_if_host_gone(self) -> None:
-        """Closes the line if the host has left: its caller may wait for that."""
+        """Closes the channel if the host is gone: its caller may wait for that."""
         if self.host_gone:
             self.socket.close()
 
@@ -1280,8 +1306,8 @@ class Shell:
         """Signals the group in one system call, which no concurrent fork escapes; False if that
         fails. Once the shell is reaped its number may be given again, but where the tree cannot be
         seen the group is all that is known of the command."""
-        is_known = self.popen.returncode is None or not SEES_TREE
-        return is_known and _signal(self.popen.pid, *numbers, to_group=True)
+        may_signal = self.popen.returncode is None or not SEES_TREE
+        return may_signal and _signal(self.popen.pid, *numbers, to_group=True)
 
     def can_kill(self) -> bool:
         """False where a prefix of the shell has put what runs into a PID namespace of its own, in
@@ -1408,7 +1434,7 @@ def inspect_process(pid: int) -> Process:
             name = called
         mode = os.stat(folder + "fd/0").st_mode
         reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
-        # Without a line its execve(2) is underway: what it does at the end is not known.
+        # Without arguments its execve(2) is underway: what it does at the end is not known.
         is_filter = (
             name in FILTERS and arguments and not fits(ACTS_AT_END, Process(0, name, arguments))
         )
@@ -1628,7 +1654,7 @@ class Life:
             self._has_steps = False
         if seen.host_gone and self.attached:  # no caller needs the full grace
             self.attached = self._has_steps = False
-            self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)
+            self._grace_s = min(self._grace_s, HOST_GONE_GRACE_S)
             self._kill_s = min(self._kill_s, now + self._grace_s)
             if not self.stops:
                 self._stop("cancelled")
@@ -2371,9 +2397,9 @@ class Result:
 
     def to_dict(self) -> Fields:
         """The fields as a dict that `json.dumps` takes: all but the bytes."""
-        known = dict(vars(self), notes=list(self.notes), leftovers=list(self.leftovers))
-        del known["stdout_bytes"], known["stderr_bytes"], known["_told"]
-        return known
+        fields = dict(vars(self), notes=list(self.notes), leftovers=list(self.leftovers))
+        del fields["stdout_bytes"], fields["stderr_bytes"], fields["_told"]
+        return fields
 
 
 # ---- 4 Text ------------------------------------------------------------------------------------
@@ -3215,9 +3241,9 @@ class Profile:
         require(self.on_timeout in may_be, "on_timeout", wanted, self.on_timeout)
         right = "/" not in (self.file_prefix or "/")
         require(right, "file_prefix", "the beginning of a file's name", self.file_prefix)
-        known = (*VERBS, "mode", "timeout")
-        unread = self.parameters.keys() - known
-        require(not unread, "parameters", join_names(known), sorted(unread))
+        read = (*VERBS, "mode", "timeout")
+        unread = self.parameters.keys() - read
+        require(not unread, "parameters", join_names(read), sorted(unread))
 
 
 def json_object(text: str) -> Schema:
@@ -3497,13 +3523,13 @@ def parse_command(
     return Request(command, mode, timeout_s)
 
 
-def interpret(arguments: Mapping[str, Any], known: Mapping[str, Schema]) -> Fields:
+def interpret(arguments: Mapping[str, Any], schemas: Mapping[str, Schema]) -> Fields:
     """The arguments that were given, without nulls, and near misses as what they mean. A command is
     never changed, and a restart is asked for by a true boolean alone."""
     given: Fields = {}
     for key, value in arguments.items():
         is_number = isinstance(value, str) and re.fullmatch("-?[0-9]{1,15}", value)
-        if is_number and known[key].get("type") == "integer":
+        if is_number and schemas[key].get("type") == "integer":
             value = int(value)
         elif key == "run_in_background" and value in ("true", "false"):
             value = value == "true"
@@ -3554,19 +3580,19 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     if not isinstance(arguments, Mapping):
         kind = name_type(arguments)
         return refuse('expected a JSON object such as {"command": "ls"}, got %s' % kind)
-    known = argument_schemas(profile)
-    unknown = join_names([key for key in arguments if key not in known][:UNKNOWN_KEYS_NAMED])
+    schemas = argument_schemas(profile)
+    unknown = join_names([key for key in arguments if key not in schemas][:UNKNOWN_KEYS_NAMED])
     if unknown:
         return refuse("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
-    given = interpret(arguments, known)
+    given = interpret(arguments, schemas)
     background = given.get("run_in_background") is True
     mode = "background" if background else given.get("mode", "default")
     if mode == "background":
         given.pop("timeout", None)
     for key, value in given.items():
-        if wrong := find_fault(key, value, known[key]):
+        if wrong := find_fault(key, value, schemas[key]):
             return refuse(wrong)
-    verbs = [verb for verb in VERBS if verb in known]
+    verbs = [verb for verb in VERBS if verb in schemas]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
     if given.get("command") == "":  # a strict schema makes a model fill each key
         chosen = chosen[1:] or chosen
@@ -3582,7 +3608,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         if abs(given[verb]) >= 2**31:
             return refuse('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
-    if background and ("mode" not in known or mode not in profile.timeouts_s):
+    if background and ("mode" not in schemas or mode not in profile.timeouts_s):
         return refuse('"run_in_background" cannot be true here')
     if background and "mode" in given:
         return refuse('give one of "mode" and "run_in_background"')
@@ -3987,9 +4013,10 @@ def next_start(
     carried: bytes, first: Mapping[bytes, bytes]
 ) -> tuple[Start, list[bytes]] | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
-    `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that are left
-    out, because execve(2) takes none of that size. None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
-    on names that are no identifiers: bash passes these on, and does not list them."""
+    `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that are
+    omitted, because execve(2) takes none of that size. None where the shell did not write all of
+    it. The first environment decides on NOT_CARRIED, and on names that are no identifiers: bash
+    passes these on, and does not list them."""
     lines, *rest = carried.split(b"\0")
     if len(rest) != 2 or rest[1]:
         return None
@@ -4127,12 +4154,12 @@ def job_record(said: object) -> Report | None:
     program may have written it."""
     if not isinstance(said, dict):
         return None
-    known: Fields = {name: said.get(name) for name in RECORD_FIELDS}
-    if not all(isinstance(known[name], kind) for name, kind in RECORD_FIELDS.items()):
+    fields: Fields = {name: said.get(name) for name in RECORD_FIELDS}
+    if not all(isinstance(fields[name], kind) for name, kind in RECORD_FIELDS.items()):
         return None
     if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
-    return Report(**known)
+    return Report(**fields)
 
 
 # In the words of a prefix: another shell as the last program, bash with an option and no bash
@@ -4230,7 +4257,7 @@ def find_line(lines: Iterable[bytes], wanted: re.Pattern[str]) -> str | None:
 # |          | the end                     | report, stay, over  |             |                  |
 # | held     | nobody waits, but `close`   | watch, drain, end,  | stop        | answer           |
 # |          | does                        | report, stay, over  |             |                  |
-# | over     | the line is idle or closed  | none, end, stay,    | -           | -                |
+# | over     | the channel is idle or closed| none, end, stay,    | -           | -                |
 # |          |                             | over                |             |                  |
 #
 # | exchange | next state: because                                                              |
@@ -4240,12 +4267,12 @@ def find_line(lines: Iterable[bytes], wanted: re.Pattern[str]) -> str | None:
 # | sent     | asking: the request was not read. job: the answer was `running`. held: of an     |
 # |          | ephemeral tool, leftovers live. over: the command has ended, or it hangs         |
 # | job      | held: no thread could be started, or as from `sent`. over: it has ended          |
-# | held     | over: the supervisor has closed the line, or `close` was called                  |
+# | held     | over: the supervisor has closed the channel, or `close` was called                  |
 #
 # | who reads the end of file | in                         | what follows                        |
 # | the supervisor            | watch to report, attached  | TERM, 0.5 s, KILL; nobody is told   |
 # |                           | watch, detached            | the job goes on; its record tells   |
-# |                           | stay, attached             | TERM, 0.5 s, KILL; the line closes  |
+# |                           | stay, attached             | TERM, 0.5 s, KILL; the channel closes|
 # |                           | stay, detached             | leftovers go on                     |
 # |                           | no command                 | the supervisor ends                 |
 # | the host                  | asking                     | another supervisor is asked         |
@@ -4361,7 +4388,7 @@ def _above_standard(end: socket.socket) -> socket.socket:
 
 
 class ChannelLost(Exception):
-    """The other end of a line is closed."""
+    """The other end of a channel is closed."""
 
 
 class NotRun(ChannelLost):
@@ -4473,9 +4500,9 @@ class Engine:
         return ours, theirs
 
     def borrow(self, python: str | None, stops_wanted: Callable[[], int]) -> HostEnd:
-        """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
-        is full (278 requests), but not under the lock, which a fork takes. `python`: runs the fork
-        server; None: that is a fork of this process. Raises OSError, NotRun."""
+        """A channel to an idle supervisor, or to a new one. Waits while the socket of the fork
+        server is full (278 requests), but not under the lock, which a fork takes. `python`: runs
+        the fork server; None: that is a fork of this process. Raises OSError, NotRun."""
         for _ in _poll_until(monotonic() + ACCEPT_S):
             with self.lock:
                 if stops_wanted():
@@ -4602,8 +4629,8 @@ class Exchange:
         self._caller: int | None = threading.get_ident()
 
     def _move(self, state: str, is_idle: bool = False) -> None:
-        """The only place that changes the state, closes the line or returns it to the idle ones,
-        and enters or leaves the list of exchanges. A line on which a stop may have been sent is
+        """The only place that changes the state, closes the channel or returns it to the idle ones,
+        and enters or leaves the list of exchanges. A channel on which a stop may have been sent is
         not used again: the supervisor could take the stop for one of the next command."""
         channel, was_stopped = self._channel, self._count_stops()
         self.state = state
@@ -4730,8 +4757,8 @@ class Exchange:
         return outcome
 
     def _answer_for(self, channel: HostEnd) -> Outcome:
-        """The answer for a supervisor that gives none. When it comes back, it reads the end of the
-        line and ends the command. Raises NotRun for a supervisor that has never answered."""
+        """The answer for a supervisor that gives none. When it comes back, it reads end of file on
+        its channel and ends the command. Raises NotRun for one that has never answered."""
         if not channel.supervisor_pid:
             raise NotRun
         note = (
@@ -4755,7 +4782,7 @@ class Exchange:
             return self._move("over", is_idle=report.is_over and report.total_bytes <= MIB)
         if not was_stopped:  # else a stop has crossed the answer: its bound stays
             self._deadline_s = inf
-        self.send_stops()  # one that has crossed the answer now shuts an ephemeral line
+        self.send_stops()  # one that has crossed the answer now half-closes an ephemeral channel
 
     def start_monitor(self, monitor: Callable[[], None]) -> bool:
         """Starts the monitor thread of a job: a daemon thread, for which no program waits at its
@@ -4781,7 +4808,7 @@ class Exchange:
             self._settle(end.report if end else Report("lost"))
 
     def notice_end(self) -> None:
-        """Closes the line of leftovers that have ended by themselves, once the supervisor has
+        """Closes the channel of leftovers that have ended by themselves, once the supervisor has
         closed it."""
         channel = self._channel
         if self.state == "held" and channel is not None and _has_ended(channel.socket):
@@ -4801,8 +4828,8 @@ class Exchange:
 
     def abandon(self) -> None:
         """After an exception in the caller, or for a call that was withdrawn: asks for a stop, says
-        that the caller leaves, and shuts the line for writing, which says the same where the
-        request was sent in part. Waits until the supervisor closes the line, when nothing of the
+        that the caller leaves, and half-closes the channel, which says the same where the
+        request was sent in part. Waits until the supervisor closes the channel, when nothing of the
         command is left; a second exception meanwhile is raised at once. What the supervisor says is
         not read: bytes that were received when the exception struck may be lost. Removes the file
         that no answer will name."""
@@ -5453,9 +5480,9 @@ class BashTool(NotCopied):
     `withheld` holds the names that were kept out of the environment. Commands start with the
     umask and the resource limits that this process had when its first command began. A program
     that confines itself (chroot, capabilities, landlock) does so before its first command: later
-    commands would not be confined. Raises ValueError for a mistake in these, and OSError (FileNotFoundError,
-    NotADirectoryError, PermissionError, ...) for a `cwd` that is no directory and a `state_dir`
-    that can never be one: these two looks may hang."""
+    commands would not be confined. Raises ValueError for a mistake in these, and OSError
+    (FileNotFoundError, NotADirectoryError, PermissionError, ...) for a `cwd` that is no directory
+    and a `state_dir` that can never be one: these two looks may hang."""
 
     _whole = True  # `run` gives its streams whole; the command line answers as `call` does
 

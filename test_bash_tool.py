@@ -3770,7 +3770,7 @@ DYING_HOST = lasting("""
 """)
 
 
-@clause("020.1", saboteur=("Life.act", "self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)", "pass"))
+@clause("020.1", saboteur=("Life.act", "self._grace_s = min(self._grace_s, HOST_GONE_GRACE_S)", "pass"))
 @fewest(st.lists(endless(), min_size=5, max_size=5), st.permutations(["KILL", "TERM", "exit", "segfault", "forked"]))
 def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
     def dies(case):

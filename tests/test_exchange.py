@@ -351,7 +351,7 @@ def play(monkeypatch, world):
         return
     attached = line.life.attached
     world.events = []
-    world.pass_time(world.now + bash_tool.HOST_LEFT_GRACE_S + 1)
+    world.pass_time(world.now + bash_tool.HOST_GONE_GRACE_S + 1)
     if line.lives and (attached or line.abandoned):
         assert not line.shell_lives and not line.leftover_lives, "the host has left, and something lives on"
     if ended is None:

@@ -13,8 +13,8 @@ from tests.known_commands import any_of
 from tests.spec import HERE, phases, rows_of, state_diagram
 from tests.support import bash_tool, draws, exhaustive, fault
 
-CONSTANTS = "LEAVING UNKILLABLE HOST_LEFT_GRACE KILL_EVERY FILTERS ASK_EVERY PATIENT LAST".split()
-LEAVING_S, UNKILLABLE_S, HOST_LEFT_GRACE_S, KILL_EVERY_S, FILTERS_S, ASK_EVERY_S, PATIENT_S, LAST_S = (
+CONSTANTS = "LEAVING UNKILLABLE HOST_GONE_GRACE KILL_EVERY FILTERS ASK_EVERY PATIENT LAST".split()
+LEAVING_S, UNKILLABLE_S, HOST_GONE_GRACE_S, KILL_EVERY_S, FILTERS_S, ASK_EVERY_S, PATIENT_S, LAST_S = (
     getattr(bash_tool, name + "_S") for name in CONSTANTS
 )
 MIB, INT, TERM = 1 << 20, signal.SIGINT, signal.SIGTERM
@@ -146,7 +146,7 @@ class History(RuleBasedStateMachine):
             self.facts["host_gone"] = True
             if self.attached and not is_over:
                 self.attached = self.steps_allowed = False
-                self.plan = self.plan._replace(grace_s=min(self.plan.grace_s, HOST_LEFT_GRACE_S))
+                self.plan = self.plan._replace(grace_s=min(self.plan.grace_s, HOST_GONE_GRACE_S))
                 self.kill_from_s = min(self.kill_from_s, self.now + self.plan.grace_s)
                 if not self.accepted:
                     self.accepted, self.status = 1, self.status or "cancelled"

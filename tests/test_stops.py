@@ -467,7 +467,7 @@ STEPS = {
 @fault(
     "the_host_is_killed",
     saboteur=[
-        ("Life.act", "self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)", "pass"),
+        ("Life.act", "self._grace_s = min(self._grace_s, HOST_GONE_GRACE_S)", "pass"),
         ("Life.act", "self.attached = self._has_steps = False", "self.attached = False"),
     ],
 )

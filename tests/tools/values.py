@@ -21,7 +21,7 @@ VALUES = {
     "background": (MODES.timeouts_s["background"], "003.7"),
     "others": (JOBS.timeouts_s["default"], "4.1"),
     "grace": (MODES.grace_s, "004.5"),
-    "grace_after_host": (bash_tool.HOST_LEFT_GRACE_S, "020.1"),
+    "grace_after_host": (bash_tool.HOST_GONE_GRACE_S, "020.1"),
     "silence": (MODES.drain_idle_s, "2.1"),
     "drain": (MODES.drain_total_s, "2.1"),
     "ends": (MODES.snip_size, "001.3"),
