@@ -39,8 +39,8 @@ thorough: $(VENV)/ready ## both, with hundreds of examples for each property and
 
 .PHONY: types
 types: $(VENV)/ready    ## mypy --strict, and pyright
-	$(IN_VENV) -m mypy
-	$(IN_VENV) -m pyright --pythonpath $(IN_VENV) bash_tool.py
+	$(IN_VENV) -m mypy & mypy=$$!; \
+	$(IN_VENV) -m pyright --pythonpath $(IN_VENV) bash_tool.py; pyright=$$?; wait $$mypy && exit $$pyright
 
 FORMAT = $(IN_VENV) -m ruff format --quiet $(ARGS)
 .PHONY: format

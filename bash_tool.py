@@ -1,5 +1,10 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The bash_tool authors
 # SPDX-License-Identifier: MIT
+# A project that vendors this file need not lint it. Ruff obeys the first line too, but for PGH004.
+# flake8: noqa
+# ruff: noqa: PGH004
+# isort: skip_file
 """A shell tool for LLM agents: a command goes in, an answer that a model can act on comes out.
 
     from bash_tool import BashTool
@@ -8,7 +13,7 @@
         tools = [bash.definition()]                   # what the model is told
         result = bash.call({"command": "make test"})  # what the model sent -> what the model reads
         result.text, result.is_error
-        bash.run("make test", timeout_s=600).exit_code     # the same for a program
+        bash.run("make test", timeout_s=600).check()  # the same for a program; raises if it fails
 
 What a program imports, each with its own help:
 
@@ -28,8 +33,8 @@ command went wrong. A mistake of the program is a ValueError, of its `confirm` a
 directory or a file that is missing is an OSError, a job that nobody knows a LookupError.
 
 SPEC.md holds the clauses (REQ-BASH-nnn.m); the tests hold them word for word, and say of each which
-function upholds it. Standard library only, CPython 3.9 and later, Linux first, macOS too. Vendor
-it by copying this file.
+function upholds it. Standard library only, CPython 3.9 and later, Linux; macOS is untried. Vendor
+it by copying this file. docs/manual.md has every option, field, limit and error.
 """
 
 # How it works
@@ -71,7 +76,7 @@ it by copying this file.
 #                    Life._end says what is to be done: Command.ask, terminate and kill do that,
 #                    Command.report and send_answer tell the host. From Exchange._read_answer on it
 #                    goes as with a byte; status_line writes the first line.
-#   nothing is left  _look_for_tree makes each supervisor a subreaper. Command.look reaps (_reap),
+#   nothing is left  _become_subreaper makes each supervisor a subreaper. Command.observe reaps (_reap),
 #                    and sees `childless` when waitpid(2) says ECHILD; Life._end asks for KILL until
 #                    then. After a normal exit nothing is ended: Command.report names what is left.
 #   Ctrl-C           In a program it is an exception in the main thread. Session._run calls
@@ -185,7 +190,7 @@ UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and thos
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
 REAP_EVERY_S = 0.02         # between two looks at a process group, whose end no signal announces
 HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
-LOOK_AROUND_S = 1.0         # the longest sleep of a loop that also has something to look at
+CHECK_EVERY_S = 1.0         # the longest sleep of a loop that also has something to look at
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
 LIVE_EVERY_S = 0.1          # between two pieces of live output
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
@@ -284,9 +289,9 @@ def describe_stop(ended: Report) -> str:
     return "cancelled" if ended.status == "cancelled" else ""
 
 
-def describe_end(ended: Report, before_number: str) -> str:
-    """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
-    answer and in the list of jobs, where a job that was told to stop has not failed."""
+def describe_end(ended: Report, in_file: bool = False) -> str:
+    """How a job ended: in the note in its file; else in the note of an answer and in the list of
+    jobs, where a job that was told to stop has not failed."""
     stopped = describe_stop(ended)
     if stopped:
         return "failed: " + stopped
@@ -294,9 +299,15 @@ def describe_end(ended: Report, before_number: str) -> str:
         return "error: " + ("lost" if ended.error == "lost" else ended.reason)
     code = ended.exit_code or 0
     if ended.signal:
-        how = "failed:" if before_number or ended.signal not in STOPPING else "ended by"
-        return "%s signal%s %d (%s)" % (how, before_number, code - 128, ended.signal)
-    return "failed: exit status%s %d" % (before_number, code) if code else "completed"
+        how = "failed: signal %d (%s)"
+        if in_file:
+            how = "failed: signal: %d (%s)"
+        elif ended.signal in STOPPING:
+            how = "ended by signal %d (%s)"
+        return how % (code - 128, ended.signal)
+    if not code:
+        return "completed"
+    return ("failed: exit status: %d" if in_file else "failed: exit status %d") % code
 
 
 # ---- 2 Supervisor ------------------------------------------------------------------------------
@@ -308,11 +319,13 @@ def describe_end(ended: Report, before_number: str) -> str:
 #
 # The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the
 # text of the command, and Output opens the pipes. Life has the phases and the rules: it takes what
-# has happened, and says what is to be done. Command.run is the one loop: it waits (Loop.wait calls
-# Output.read and Supervisor._hear there), looks, and does what the life says. If the command goes
-# on as a job, the host gets `answer` with the status `running`. From the report it gets `answer`
-# with how the command ended. A supervisor serves a second command only if nothing was left of the
-# first at its report. The host has left when the supervisor reads end of file on its line.
+# has happened, and says what is to be done. Command.run is the one loop: it waits in a selector
+# (Loop.wait calls Output.read and Supervisor._hear there), looks, and does what the life says. What
+# is read goes into an OutputBuffer, whose end is a bounded deque. TERM and KILL go to the process
+# group of the shell (os.killpg), then to each process that is left below this one. If the command
+# goes on as a job, the host gets `answer` with the status `running`. From the report it gets
+# `answer` with how the command ended. A supervisor serves a second command only if nothing was left
+# of the first at its report. The host has left when the supervisor reads end of file on its line.
 #
 # The end of the output and the exit of the shell are two events: a leftover holds the pipe after
 # the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
@@ -330,10 +343,13 @@ END_JOB_SIGNAL = signal.SIGURG
 
 
 # Where the kernel lists the processes of this process's own PID namespace. The numbers in the /proc
-# of another namespace belong to unrelated processes.
-PROC = "/proc" if os.path.realpath("/proc/self") == "/proc/%d" % os.getpid() else None
+# of another namespace belong to unrelated processes. Where there is none, nothing can have this
+# path, because /dev/null is no directory.
+PROC = (
+    "/proc" if os.path.realpath("/proc/self") == "/proc/%d" % os.getpid() else "/dev/null/proc"
+)
 # False where the kernel was built without CONFIG_PROC_CHILDREN.
-HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
+HAS_CHILDREN_FILES = os.path.exists(PROC + "/thread-self/children")
 # In a supervisor and in the fork server: whether descendants become children, and can be listed.
 # Else the process group of the shell is all that is known of a command: SPEC.md, "Fallbacks".
 SEES_TREE = False
@@ -451,7 +467,7 @@ def make_folder(path: str) -> None:
     info = os.stat(path)
     is_safe = not info.st_mode & 0o022 or info.st_mode & stat.S_ISVTX  # sticky, as /tmp is
     if not is_safe or info.st_uid not in (os.geteuid(), 0):
-        raise PermissionError(errno.EPERM, "other users can change what is in %s" % path)
+        raise PermissionError(errno.EPERM, "other users can change what is in it")
 
 
 def make_scratch(folder: bytes) -> bytes:
@@ -576,12 +592,13 @@ def has_inner_number(pid: int) -> bool:
     return b"\t" in _of_status(pid, b"NSpid")
 
 
-def _signal(pid: int, *numbers: int) -> bool:
-    """Sends the signals in this order. False where the process, or with a negative number the
-    group, is gone or not to be signalled (kill(2))."""
+def _signal(pid: int, *numbers: int, to_group: bool = False) -> bool:
+    """Sends the signals in this order to a process, or to a process group. False where that is gone
+    or not to be signalled (kill(2))."""
+    send = os.killpg if to_group else os.kill
     try:
         for number in numbers:
-            os.kill(pid, number)
+            send(pid, number)
         return True
     except OSError:
         return False
@@ -625,13 +642,22 @@ class Named(NamedTuple):
 
     pid: int
     group: int
-    line: str  # its arguments
+    arguments: str  # its arguments
 
 
 def name_descendants() -> list[Named]:
-    """The live processes below this one by their numbers, but for those that are just ending."""
-    found = [Named(pid, group, _command_line(pid)) for pid, group in descendants().items()]
-    return sorted(process for process in found if process.line)
+    """The live processes below this one by their numbers, but for those that are just ending. So is
+    what the `timeout` of busybox leaves: a process in a group of its own, without children, which
+    looks each second whether the command lives (coreutils/timeout.c of busybox)."""
+    import re  # here, because most supervisors need it not
+
+    found: list[Named] = []
+    for pid, group in descendants().items():
+        arguments = _command_line(pid)
+        is_timeout = re.match(r"(\S*/)?((busy|toy)box )?timeout ", arguments)
+        if arguments and not (is_timeout and group == pid and not _children(pid)):
+            found.append(Named(pid, group, arguments))
+    return sorted(found)
 
 
 def list_processes(processes: Sequence[Named], form: str = "pid %d %s") -> str:
@@ -653,7 +679,7 @@ class Plan(NamedTuple):
     path: bytes  # where the program of the shell is looked for
     cwd: bytes
     cwd_required: bool  # no scratch folder stands in for the directory
-    env: Mapping[bytes, bytes] | None  # None: as in the request before
+    env: Mapping[bytes, bytes]
     carries: bool  # the shell writes down what it ends with
     limit_s: float  # after which the command is ended
     answer_after_s: float  # if it still runs then, it becomes a job; infinite: never
@@ -715,7 +741,6 @@ class Report(NamedTuple):
     duration_s: float = 0.0
     problem: str = ""  # why the file with the output is incomplete or missing
     capped: bool = False  # whether that file ends at its greatest size
-    unlocked: bool = False  # the record of the job could not be locked
     cut_short: bool = False  # a program that was ending by itself was not waited for
     carried: bytes = b""  # what the shell wrote down at its end
     path: bytes = b""  # of the file that holds the output as it arrived; empty: there is none
@@ -743,14 +768,22 @@ class Outcome(NamedTuple):
     command: str = ""
 
 
-# The fields of a report that the record of a job keeps, by their type.
-RECORD_FIELDS: dict[Any, str] = {
-    int: "pid total_bytes at",
-    (int, float): "created duration_s limit_s",
-    str: "command status reason",
-    list: "supervisor notes",
-    (int, type(None)): "exit_code",
-    (str, type(None)): "signal error",
+# The fields of a report that the record of a job keeps, with the types that JSON gives them.
+RECORD_FIELDS: dict[str, Any] = {
+    "pid": int,
+    "total_bytes": int,
+    "at": int,
+    "created": (int, float),
+    "duration_s": (int, float),
+    "limit_s": (int, float),
+    "command": str,
+    "status": str,
+    "reason": str,
+    "supervisor": list,
+    "notes": list,
+    "exit_code": (int, type(None)),
+    "signal": (str, type(None)),
+    "error": (str, type(None)),
 }
 
 
@@ -803,13 +836,15 @@ def pack(message: Any) -> bytes:
 
 class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total counts all. The end
-    grows to twice what is kept before it is cut, so that few bytes are moved."""
+    is a deque of chunks, from which the first is dropped as soon as the others are enough."""
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self.newlines = 0
         self._count_lines = count_lines  # it costs a third of the throughput
-        self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
-        self._head, self._tail = bytearray(), bytearray()
+        self._head_bytes = head_bytes
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._surplus = -tail_bytes  # by how much the chunks are longer than what is kept
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived, and forgets from the middle what there is no room for."""
@@ -818,23 +853,22 @@ class OutputBuffer:
             self.newlines += chunk.count(b"\n")
         room = self._head_bytes - len(self._head)
         self._head += chunk[:room]
-        self._tail += chunk[room:]
-        surplus = len(self._tail) - self._tail_bytes
-        if surplus > self._tail_bytes:
-            del self._tail[:surplus]
+        self._tail.append(chunk[room:])
+        self._surplus += len(self._tail[-1])
+        while self._tail and self._surplus >= len(self._tail[0]):
+            self._surplus -= len(self._tail.popleft())
 
     def captured(self) -> Captured:
         """What is kept by now of the beginning and of the end, and the counts."""
-        surplus = max(0, len(self._tail) - self._tail_bytes)
-        head, tail = bytes(self._head), bytes(self._tail[surplus:])
-        return Captured(head, tail, self.total_bytes, self.newlines)
+        tail = b"".join(self._tail)[max(0, self._surplus) :]
+        return Captured(bytes(self._head), tail, self.total_bytes, self.newlines)
 
 
 class SupervisorEnd(Channel):
     """A supervisor's end. What the host does not read waits here. Live output alone has no bound of
     its own, so of each stream only the end waits."""
 
-    has_left = False  # nobody reads what is sent: the host has left, or the caller
+    host_gone = False  # nobody reads what is sent: the host has left, or the caller
     abandoned = False  # the caller has left its call, but its host lives
     stops = 0  # how often the host has asked to end the command, in all
     _live_sent_s = 0.0
@@ -867,7 +901,7 @@ class SupervisorEnd(Channel):
                 self.stops = max(self.stops, *parts)
             else:
                 self.abandoned = True
-        self.has_left = messages is None or self.abandoned
+        self.host_gone = messages is None or self.abandoned
 
     def send(self, *message: Any) -> None:
         """Sends the message, after the live output that came before. An error is ignored: the host
@@ -883,9 +917,9 @@ class SupervisorEnd(Channel):
         with suppress(OSError):
             self._flush()
 
-    def close_if_left(self) -> None:
+    def close_if_host_gone(self) -> None:
         """Closes the line if the host has left: its caller may wait for that."""
-        if self.has_left:
+        if self.host_gone:
             self.socket.close()
 
     def add_live(self, chunk: bytes, stream: int) -> None:
@@ -918,13 +952,13 @@ class Output:
     room = FILE_CAP_BYTES  # below 0: the file is capped
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
-    unlocked = False  # the file of the record could not be locked
     note_at = -1  # the place of the completion note in the file; -1: none was written
     _fd = -1
     _record = -1  # a descriptor of the record of a job
 
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
+        self._where = make_printable(plan.folder) + ": "  # of the file, if there is none
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
         # None: the bytes go to a file, or are not saved.
@@ -959,7 +993,7 @@ class Output:
             return self._close_pipe(reader)
         buffer.add(chunk)
         if self._plan.wants_live:
-            self._supervisor.line.add_live(chunk, stream)
+            self._supervisor.channel.add_live(chunk, stream)
         if self._pending is None:
             return self._write(chunk)
         self._pending += chunk
@@ -1001,7 +1035,7 @@ class Output:
                 _lock(self._fd)
                 self._write(self._pending or b"")
             except OSError as problem:
-                self.problem = _reason(problem)
+                self.problem = self._where + _reason(problem)
             self._pending = None
 
     def _write(self, chunk: bytes | bytearray) -> None:
@@ -1017,6 +1051,7 @@ class Output:
         except OSError as problem:
             self.problem = _reason(problem)
             if os.fstat(self._fd).st_size == 0:  # on a full disk: no answer names an empty file
+                self.problem = self._where + self.problem
                 self.discard()
 
     def begin_job(self) -> None:
@@ -1027,22 +1062,20 @@ class Output:
         self.save()
         try:
             if self.problem:
-                raise OSError(self.problem)
+                raise OSError
             self._record = _create(record_of(self.path), os.O_RDWR)
             # Waits: a reader may hold the lock for a moment.
-            self.unlocked = not _lock(self._record, fcntl.LOCK_EX)
+            _lock(self._record, fcntl.LOCK_EX)
             os.pwrite(self._record, b" " * RECORD_ROOM, 0)
         except OSError as problem:
-            raise SpawnError(
-                "spawn_failed", "no file for the job could be made: " + _reason(problem)
-            )
+            why = self.problem or self._where + _reason(problem)
+            raise SpawnError("spawn_failed", "no file for the job could be made: " + why)
 
     def write_record(self, report: Report) -> None:
         """Writes down how the job stands, if there is a record; blanks keep the room."""
         import json  # here, because most supervisors run no job
 
-        names = " ".join(RECORD_FIELDS.values()).split()
-        fields = {name: getattr(report, name) for name in names}
+        fields = {name: getattr(report, name) for name in RECORD_FIELDS}
         text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
         with suppress(OSError):
             os.pwrite(self._record, text.ljust(RECORD_ROOM), 0)
@@ -1173,7 +1206,11 @@ class Shell:
         except OSError as problem:
             if problem.filename != plan.cwd:
                 raise
-            why = make_printable(plan.cwd), _reason(problem)
+            import re  # here, because most supervisors need it not
+
+            # Of a path that is too long to be shown both ends; and no `]` ends the note.
+            cwd = re.sub("(.{100})..+(.{99})", r"\1…\2", make_printable(plan.cwd))
+            why = cwd.replace("]", r"\u005d"), _reason(problem)
             try:
                 if plan.cwd_required or self._has_prefix:
                     raise
@@ -1225,7 +1262,9 @@ class Shell:
             return ""
         code, name = read_returncode(self.popen.returncode)
         words = shorten(self._plan.shell[0]), name or "exit code %d" % code
-        return "the shell %s ended (%s) before it read the command" % words
+        why = "the shell %s ended (%s) before it read the command" % words
+        file = os.environb.get(b"BASH_ENV")
+        return why + "; the file of BASH_ENV may have ended it: " + quote(file) if file else why
 
     def carried(self) -> bytes:
         """What the shell has written behind its text, unless a signal has ended it."""
@@ -1242,7 +1281,7 @@ class Shell:
         fails. Once the shell is reaped its number may be given again, but where the tree cannot be
         seen the group is all that is known of the command."""
         is_known = self.popen.returncode is None or not SEES_TREE
-        return is_known and _signal(-self.popen.pid, *numbers)
+        return is_known and _signal(self.popen.pid, *numbers, to_group=True)
 
     def can_kill(self) -> bool:
         """False where a prefix of the shell has put what runs into a PID namespace of its own, in
@@ -1268,22 +1307,21 @@ class Shell:
 def leftover_notes(command: Command) -> list[str]:
     """What names the processes that a foreground command has left behind, and says how to stop them
     and where their output goes on. What is just ending holds the output for a moment longer."""
-    left, output, path = command.leftovers, command.output, ""
-    if output.pipes and not left:
+    leftovers, output, path = command.leftovers, command.output, ""
+    if output.pipes and not leftovers:
         time.sleep(LEAVING_S)
         command.supervisor.wait(0.0)
     if output.pipes:
         output.save()
-        problem = output.problem
-        path = NOWHERE % problem if problem else make_printable(output.path)
+        path = make_printable(output.path or NOWHERE % output.problem)
     more = "; output goes on to %s" % path if path else ""
-    if not left:
+    if not leftovers:
         held = "something started by the command still holds its output open"
         return [held + more] if path else []
-    groups = sorted({process.group for process in left})
+    groups = sorted({process.group for process in leftovers})
     targets = " ".join("-%d" % group for group in groups[:20])
     stop = "; to stop: kill -TERM %s" % targets if command.shell.can_kill() else ""
-    return ["still running: %s%s%s" % (list_processes(left), stop, more)]
+    return ["still running: %s%s%s" % (list_processes(leftovers), stop, more)]
 
 
 # -- How a stop asks a command to end
@@ -1346,7 +1384,7 @@ class Process(NamedTuple):
     program: str = ""  # the name of its file, without a version; of a filter its own
     # Its arguments, with a NUL behind each; then their place in its memory (arg_start), by which a
     # fork is told from a program with the same arguments.
-    line: bytes = b""
+    arguments: bytes = b""
     caught: int = 0  # signals that it handles and does not block
     ignored: int = 0  # signals that it ignores, or blocks without a handler
     reads: str = ""  # its standard input: "file", "pipe", "live pipe" (of a filter); else empty
@@ -1354,24 +1392,26 @@ class Process(NamedTuple):
     used: int = 0  # processor time, with that of the children that it has reaped
 
 
-def look_at(pid: int) -> Process:
+def inspect_process(pid: int) -> Process:
     """What a stop needs to know of a process."""
     fields = _stat(pid) or [b"0"] * 48
     parent, blocked, ignored, caught = (int(fields[n]) for n in (1, 29, 30, 31))
     name, reads, folder = "", "", "%s/%d/" % (PROC, pid)
-    line = _of_process(pid, "cmdline")
+    arguments = _of_process(pid, "cmdline")
     with suppress(OSError):  # another user's, or gone
         name = os.path.basename(os.readlink(folder + "exe")).partition(" ")[0]
         if name.startswith(("python", "pypy")):  # python3.11; python3.13t, without a GIL
             name = "python"
-        called = os.path.basename(os.fsdecode(line.partition(b"\0")[0]))
+        called = os.path.basename(os.fsdecode(arguments.partition(b"\0")[0]))
         # One file, many programs: busybox, toybox, some builds of coreutils.
         if called in FILTERS | WRAPPERS:
             name = called
         mode = os.stat(folder + "fd/0").st_mode
         reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
         # Without a line its execve(2) is underway: what it does at the end is not known.
-        is_filter = name in FILTERS and line and not fits(ACTS_AT_END, Process(0, name, line))
+        is_filter = (
+            name in FILTERS and arguments and not fits(ACTS_AT_END, Process(0, name, arguments))
+        )
         if reads == "pipe" and is_filter:
             # Bash 5.1 and later gives a small here-document as a pipe without a writer.
             fd = os.open(folder + "fd/0", os.O_NONBLOCK)
@@ -1382,7 +1422,7 @@ def look_at(pid: int) -> Process:
     return Process(
         parent,
         name,
-        line + fields[45],
+        arguments + fields[45],
         caught & ~blocked,
         # While bash -i forks, it blocks TERM in place of ignoring it (make_child in its jobs.c).
         ignored | blocked & ~caught,
@@ -1397,7 +1437,7 @@ def fits(patterns: Mapping[str, bytes], process: Process) -> bool:
     import re  # here, because most supervisors need it not
 
     pattern = patterns.get(process.program, rb"(?!)")  # which matches nothing
-    return re.search(pattern, process.line) is not None
+    return re.search(pattern, process.arguments) is not None
 
 
 def takes_interrupt(process: Process) -> bool:
@@ -1435,7 +1475,7 @@ class Steps:
         self.cut_short = False  # something that was interrupted got TERM too
         self._used, self._busy_until_s = 0, 0.0  # processor time of all processes
 
-    def choose(self, looked: dict[int, Process], now: float) -> dict[int, int]:
+    def choose(self, inspected: dict[int, Process], now: float) -> dict[int, int]:
         """The signals of one pass, in the order in which they are to be sent. `looked`: what lives,
         parents before their children, and of siblings the later ones first: a pipe's reader is
         asked before its writer ends, and so before it reads the end of half an input. Where all get
@@ -1443,18 +1483,18 @@ class Steps:
         time escapes."""
         chosen: dict[int, int] = {}
         is_first, passed_s = not self.states, now - self.begun_s
-        used = sum(process.used for process in looked.values())
+        used = sum(process.used for process in inspected.values())
         if used != self._used:
             self._used = used
             self._busy_until_s = min(
                 passed_s + min(QUIET_S, self._most_s), self._grace_s - min(LAST_S, self._most_s)
             )
-        for pid, process in looked.items():
+        for pid, process in inspected.items():
             before = self.states.get(pid, "waits" if is_first else "")
             if is_first and (process.program in WRAPPERS or process.reads == "live pipe"):
                 self.states[pid] = "spared"
             elif before in ("", "waits", "interrupted"):
-                state = self._next_state(process, before, looked, chosen, passed_s)
+                state = self._next_state(process, before, inspected, chosen, passed_s)
                 if state == "terminated":
                     chosen[pid] = ending_signal(process)
                     self.cut_short |= before == "interrupted"
@@ -1463,7 +1503,7 @@ class Steps:
                 elif state == "interrupted" != before:
                     chosen[pid] = signal.SIGINT
                 self.states[pid] = state
-        self.living_states = {self.states[pid] for pid in looked}
+        self.living_states = {self.states[pid] for pid in inspected}
         if is_first and self.living_states <= {"terminated", "survives"}:
             self.states, chosen = {}, {}
         return chosen
@@ -1472,12 +1512,12 @@ class Steps:
         self,
         process: Process,
         before: str,
-        looked: dict[int, Process],
+        inspected: dict[int, Process],
         chosen: dict[int, int],
         passed_s: float,
     ) -> str:
         pid = process.parent
-        while (parent := looked.get(pid)) and self.states.get(pid) == "spared":
+        while (parent := inspected.get(pid)) and self.states.get(pid) == "spared":
             pid = parent.parent
         above, is_patient = self.states.get(pid), passed_s < min(PATIENT_S, self._most_s)
         if not before and above in ("interrupted", "survives", "cleans up"):
@@ -1499,7 +1539,7 @@ class Steps:
             # one that held a lock. One of ProcessPoolExecutor takes its next task after an INT. The
             # fork server of multiprocessing, and some workers, ignore INT.
             is_spawned = fits(SPAWNED, process) and not process.caught & _TERM
-            if is_spawned or process.line == parent.line:
+            if is_spawned or process.arguments == parent.arguments:
                 if passed_s < min(FILTERS_S, self._most_s):
                     return "waits"
                 return "interrupted" if is_spawned and is_patient else "terminated"
@@ -1521,7 +1561,7 @@ class Seen(NamedTuple):
 
     stops: int = 0  # how often the host has asked for a stop
     kills: int = 0  # how often Job.kill has
-    has_left: bool = False  # the host, or its caller
+    host_gone: bool = False  # the host, or its caller
     code: int | None = None  # the return code of the shell, once it has ended
     exited_s: float = 0.0  # when
     childless: bool = False  # no descendant lives: waitpid(2) said ECHILD
@@ -1559,7 +1599,7 @@ class Life:
     status: Any = ""  # of a command that is ended before its time; the first reason counts
     stops = 0  # all requests to end it: by the limit, cancels, Job.kill
     attached = True  # ends with its host; False too once the end of the host was seen
-    known_as_job = False  # the caller has been told that it goes on as a job
+    is_announced = False  # the caller has been told that it goes on as a job
     has_stayed = False
     due_s = 0.0  # the moment at which to act if nothing happens
     _kill_s = 0.0  # when KILL begins
@@ -1573,7 +1613,7 @@ class Life:
         self.steps = Steps(plan.grace_s, now)
         self.is_job, self._grace_s = plan.background, plan.grace_s
         self._has_steps = sees_tree and plan.grace_s > 0
-        self._look_every_s = inf if sees_tree else REAP_EVERY_S
+        self._check_every_s = inf if sees_tree else REAP_EVERY_S
         self._limit_s, self._answer_s = now + plan.limit_s, now + plan.answer_after_s
 
     def act(self, now: float, seen: Seen) -> str:
@@ -1586,7 +1626,7 @@ class Life:
         if seen.kills > before.kills and self.is_job:
             self.stops += seen.kills - before.kills
             self._has_steps = False
-        if seen.has_left and self.attached:  # no caller needs the full grace
+        if seen.host_gone and self.attached:  # no caller needs the full grace
             self.attached = self._has_steps = False
             self._grace_s = min(self._grace_s, HOST_LEFT_GRACE_S)
             self._kill_s = min(self._kill_s, now + self._grace_s)
@@ -1605,7 +1645,7 @@ class Life:
         self.due_s = min(self._answer_s, self._limit_s)
         if code is not None and not self.stops:
             self._move("drain")
-            return self._begin_end(now) if self.known_as_job and code < 0 else ""
+            return self._begin_end(now) if self.is_announced and code < 0 else ""
         if now >= self._limit_s:
             self._stop("timed_out")
         if self.stops:
@@ -1613,7 +1653,7 @@ class Life:
         if now < self._answer_s:
             return ""
         self._answer_s = inf
-        self.known_as_job = self.is_job = True
+        self.is_announced = self.is_job = True
         self.attached = plan.ephemeral or not plan.background
         return "answer_as_job"
 
@@ -1641,7 +1681,7 @@ class Life:
             return "kill"
         if self._in_steps:
             return self._step(now)
-        self.due_s = min(self._kill_s, now + self._look_every_s)
+        self.due_s = min(self._kill_s, now + self._check_every_s)
         return ""
 
     def _step(self, now: float) -> str:
@@ -1665,7 +1705,7 @@ class Life:
         if self._is_over():
             return self._move("over", "report")
         self.has_stayed = True
-        self.attached = self._plan.ephemeral and not self.seen.has_left
+        self.attached = self._plan.ephemeral and not self.seen.host_gone
         if not self._plan.background:
             self._limit_s = inf
         return self._move("stay", "report")
@@ -1704,7 +1744,7 @@ class Command:
     """One command: does what its life says, and tells it what has happened."""
 
     def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
-        self.supervisor, self.line, self.plan = supervisor, supervisor.line, plan
+        self.supervisor, self.channel, self.plan = supervisor, supervisor.channel, plan
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor)
         self.created = time.time()
@@ -1718,7 +1758,7 @@ class Command:
             self.start()
             now = self.life.started_s  # a stop may have come during the start
             while True:
-                while action := self.life.act(now, self.look()):
+                while action := self.life.act(now, self.observe()):
                     getattr(self, action)()
                     if action == "kill":
                         break
@@ -1730,7 +1770,7 @@ class Command:
                     self.supervisor.wait_until(now)  # what has come by a limit goes before it
         except SpawnError as problem:
             self.output.discard()
-            self.line.send("failed", *problem.args)
+            self.channel.send("failed", *problem.args)
         finally:
             self.output.close()
             self.shell.close()
@@ -1754,7 +1794,7 @@ class Command:
         if self.plan.background:
             self.output.write_record(self.describe())
 
-    def look(self) -> Seen:
+    def observe(self) -> Seen:
         """What has happened by now."""
         popen, output, exited_s = self.shell.popen, self.output, self.life.seen.exited_s
         ended, childless = _reap()
@@ -1765,9 +1805,9 @@ class Command:
         if not SEES_TREE and self.life.phase == "end" and self.shell.signal_group(0):
             childless = False  # the group is all that is known then
         return Seen(
-            self.line.stops,
+            self.channel.stops,
             self.supervisor.kills,
-            self.line.has_left,
+            self.channel.host_gone,
             popen.returncode,
             exited_s,
             childless,
@@ -1791,9 +1831,9 @@ class Command:
         """A pass of the first steps of a stop. Returns the live processes, with their groups. In
         the last pass all get TERM but filters, wrappers and what a trap has started."""
         living = descendants()
-        looked = {pid: look_at(pid) for pid in living}
+        inspected = {pid: inspect_process(pid) for pid in living}
         now = inf if is_last else monotonic()
-        for pid, number in self.life.steps.choose(looked, now).items():
+        for pid, number in self.life.steps.choose(inspected, now).items():
             _signal(pid, number, signal.SIGCONT)
         return living
 
@@ -1803,17 +1843,17 @@ class Command:
         states = self.life.steps.states
         # What a trap has just started is told from what goes on.
         living = self.ask(is_last=True) if states else descendants()
-        left = {
-            pid: ending_signal(look_at(pid))
+        remaining = {
+            pid: ending_signal(inspect_process(pid))
             for pid in living
             if states.get(pid) not in ("terminated", "survives", "cleans up")
         }
         reached = (
             not states
-            and signal.SIGKILL not in left.values()
+            and signal.SIGKILL not in remaining.values()
             and self.shell.signal_group(signal.SIGTERM, signal.SIGCONT)
         )
-        for pid, number in left.items():
+        for pid, number in remaining.items():
             if living[pid] != self.shell.popen.pid or not reached:
                 _signal(pid, number, signal.SIGCONT)
 
@@ -1835,7 +1875,7 @@ class Command:
                 note = "could not be killed: " + names
             self.shell.notes.append(note)
         if self.life.has_stayed:
-            self.line.close_if_left()
+            self.channel.close_if_host_gone()
 
     def report(self) -> None:
         """Tells the host how the command ended, and writes it down if the command is a job."""
@@ -1847,22 +1887,22 @@ class Command:
         self.shell.clear_scratch()
         if self.plan.saves and self.output.is_long_text():
             self.output.save()
-        if self.line.abandoned or (self.line.has_left and not life.known_as_job):
+        if self.channel.abandoned or (self.channel.host_gone and not life.is_announced):
             self.output.discard()  # nobody reads the answer that names the file
         elif life.is_job:
             self.note_end()
         self.send_answer()
-        self.line.close_if_left()
+        self.channel.close_if_host_gone()
 
     def note_end(self) -> None:
         """Appends the completion note of a job."""
         ended = self.describe()
-        how, still = describe_end(ended, ":"), list_processes(self.leftovers, "%d %s")
+        how, still = describe_end(ended, in_file=True), list_processes(self.leftovers, "%d %s")
         how += "; still running: " + still if still else ""
         note = "\n\n[background process %s]\n" % how
         self.output.append_note(note)
         self.output.write_record(self.describe())  # with the place of the note
-        if not self.life.known_as_job and (ended.exit_code == 0 or still):
+        if not self.life.is_announced and (ended.exit_code == 0 or still):
             self.ending = note  # else the first line of the answer says how the command failed
 
     def describe(self) -> Report:
@@ -1884,13 +1924,14 @@ class Command:
             limit_s=plan.limit_s,
             notes=shell.notes,
             # The file of a job names them, behind its end.
-            leftovers=[] if life.known_as_job else [left.pid for left in self.leftovers],
+            leftovers=[]
+            if life.is_announced
+            else [leftover.pid for leftover in self.leftovers],
             can_kill=shell.can_kill(),
             total_bytes=output.total_bytes(),
             duration_s=(life.seen.exited_s or monotonic()) - life.started_s,
             problem=output.problem,
             capped=output.room < 0,
-            unlocked=output.unlocked,
             cut_short=life.steps.cut_short,
             path=fsencode(output.path),
             ending=self.ending,
@@ -1911,12 +1952,12 @@ class Command:
         report, life = self.describe(), self.life
         if not life.status:
             report = report._replace(carried=self.shell.carried())
-        elif not life.known_as_job:
+        elif not life.is_announced:
             # A background command that was stopped before its first answer: no job, no number.
             report = report._replace(pid=None, supervisor=())
         # marshal takes plain tuples alone.
         streams = [tuple(buffer.captured()) for buffer in self.output.buffers]
-        self.line.send("answer", tuple(report), streams)
+        self.channel.send("answer", tuple(report), streams)
 
 
 # -- The processes: a supervisor, and the fork server that forks it
@@ -1934,7 +1975,7 @@ def _prctl(option: int, value: int | bytes) -> bool:
         return False
 
 
-def _look_for_tree() -> None:
+def _become_subreaper() -> None:
     """Sets SEES_TREE in a process that has just begun."""
     global SEES_TREE
     SEES_TREE = HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -1971,27 +2012,26 @@ class Supervisor(Loop):
     its command is over, when no request has come for IDLE_S, and behind a command that had left
     something at its report."""
 
-    def __init__(self, line: SupervisorEnd) -> None:
+    def __init__(self, channel: SupervisorEnd) -> None:
         super().__init__()
-        self.line = line
-        self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
+        self.channel = channel
+        self.selector.register(channel.socket, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
-        line, until = self.line, monotonic() + IDLE_S
-        line.send("hello", os.getpid())
-        while not line.has_left and (line.requests or monotonic() < until):
-            if line.requests:
-                plan, self.kills = line.requests.pop(), 0
-                source = line.fds.pop() if line.fds else subprocess.DEVNULL
-                if plan.env is not None:  # and kept for the next request
-                    os.environb.clear()
-                    os.environb.update(plan.env)
+        channel, until = self.channel, monotonic() + IDLE_S
+        channel.send("hello", os.getpid())
+        while not channel.host_gone and (channel.requests or monotonic() < until):
+            if channel.requests:
+                plan, self.kills = channel.requests.pop(), 0
+                source = channel.fds.pop() if channel.fds else subprocess.DEVNULL
+                os.environb.clear()
+                os.environb.update(plan.env)
                 if not Command(self, plan, source).run():
                     return
             else:
                 self.wait_until(until)
-                if not line.unsent:
+                if not channel.unsent:
                     continue
             until = monotonic() + IDLE_S  # also while the host has not read the last answer
 
@@ -1999,16 +2039,18 @@ class Supervisor(Loop):
         """Waits until something happens, at the longest until a moment on the monotonic clock;
         sends live output in time."""
         now = monotonic()
-        until = min(until, self.line.send_live(now))
-        if not self.line.has_left:
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
-            self.selector.modify(self.line.socket, events, self._hear)
+        until = min(until, self.channel.send_live(now))
+        if not self.channel.host_gone:
+            events = selectors.EVENT_READ | (
+                selectors.EVENT_WRITE if self.channel.unsent else 0
+            )
+            self.selector.modify(self.channel.socket, events, self._hear)
         self.wait(min(until - now, 3600.0))  # poll(2) takes 24 days at most
 
     def _hear(self, _: int) -> None:
-        self.line.hear()
-        if self.line.has_left:
-            self.selector.unregister(self.line.socket)
+        self.channel.hear()
+        if self.channel.host_gone:
+            self.selector.unregister(self.channel.socket)
 
 
 class ForkServer(Loop):
@@ -2028,7 +2070,7 @@ class ForkServer(Loop):
         has_strays = False  # children that are no supervisors
         while self._control.fileno() >= 0 or self._supervisors or has_strays:
             # Each end of a child is a signal that ends the wait (wait(2), SIGCHLD).
-            self.wait(LOOK_AROUND_S if has_strays else None)
+            self.wait(CHECK_EVERY_S if has_strays else None)
             ended, _ = _reap()
             self._supervisors.difference_update(ended)
             has_strays = _kill_below(self._supervisors)
@@ -2043,28 +2085,28 @@ class ForkServer(Loop):
             self._control.close()
 
     def _fork(self, end: socket.socket) -> None:
-        line = SupervisorEnd(end)
+        channel = SupervisorEnd(end)
         try:
             pid = os.fork()
         except OSError as problem:
             why = "no supervisor could be started: " + _reason(problem)
-            line.send("failed", "spawn_failed", why)
+            channel.send("failed", "spawn_failed", why)
         else:
             if pid == 0:
-                self._supervise(line)
+                self._supervise(channel)
             self._supervisors.add(pid)
         end.close()
         import json  # noqa: F401  # after the first fork: later supervisors share its pages
 
-    def _supervise(self, line: SupervisorEnd) -> NoReturn:
+    def _supervise(self, channel: SupervisorEnd) -> NoReturn:
         """What the forked process does."""
         try:
             os.setsid()
-            _look_for_tree()
+            _become_subreaper()
             self._control.close()
-            Supervisor(line).serve()
+            Supervisor(channel).serve()
         except BaseException as bug:
-            line.send("failed", "internal", "bug in bash_tool: %r" % bug)
+            channel.send("failed", "internal", "bug in bash_tool: %r" % bug)
         finally:
             os._exit(0)  # after a bug the fork server ends what the supervisor leaves
 
@@ -2102,7 +2144,7 @@ def serve_forks(control: int) -> NoReturn:
         os.environ.clear()
         _overwrite_own(50, b"")  # a fork of the host shows the host's
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
-        _look_for_tree()
+        _become_subreaper()
         gc.freeze()  # a collection in a supervisor would copy the pages of all that is here
         ForkServer(socket.socket(fileno=control)).serve()
     finally:
@@ -2219,7 +2261,7 @@ Wanted = Union[str, "re.Pattern[str]"]  # to be searched for in a line
 Fields = dict[str, Any]  # names with values: of a record, of an answer, of a definition
 Schema = Mapping[str, Any]  # what JSON Schema says of a value
 Env = Mapping[str, str]  # an environment, or variables for one
-Withheld = dict[str, str]  # names of variables that do not pass, each with why
+Withheld = dict[str, bool]  # names of variables that do not pass: whether they look secret
 OnText = Callable[[str], object]  # takes live output
 Confirm = Callable[[str], bool]  # takes a command, and says whether it may run
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
@@ -2324,7 +2366,7 @@ class Result:
         if self.ok or self.status == "running":
             return self
         command, lines = self._told
-        code = self.exit_code or EXIT_CODES.get(self.status, EXIT_CODES["failed"])
+        code = self.exit_code or EXIT_CODES.get(self.status, 125)
         raise subprocess.CalledProcessError(code, command, lines + self.stdout, self.stderr)
 
     def to_dict(self) -> Fields:
@@ -2715,7 +2757,7 @@ def job_lines(outcome: Outcome) -> list[str]:
 def ended_note(path: str, outcome: Outcome) -> str:
     """The note with which the next answer of a tool tells that a job has ended."""
     report = outcome.report
-    how = describe_end(report, "")
+    how = describe_end(report)
     if report.status != "timed_out":
         passed_s = report.duration_s
         how += " after " + format_seconds(round(passed_s, 1 if passed_s < 1 else 0))
@@ -2742,10 +2784,12 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
         text = with_newline(text) + outcome.stderr.text
     text += report.ending
     lines = [status_line(outcome)]
-    has_longer = "mode" in profile.parameters and "slow" in profile.timeouts_s
-    if has_longer and outcome.mode == "default" and report.status == "timed_out":
-        servers = ', for servers mode="background"' * ("background" in profile.timeouts_s)
-        lines.append('[for longer commands use mode="slow"%s]' % servers)
+    modes = profile.timeouts_s if "mode" in profile.parameters else ()
+    if "slow" in modes and outcome.mode == "default" and report.status == "timed_out":
+        longer = '[for longer commands use mode="slow"]'
+        if "background" in modes:
+            longer = '[for longer commands use mode="slow", for servers mode="background"]'
+        lines.append(longer)
     lines += note_lines(outcome)
     if report.pid is not None:
         lines += job_lines(outcome)
@@ -3136,18 +3180,22 @@ class Profile:
         for name, kind in _KINDS.items():
             value = getattr(self, name)
             require(isinstance(value, kind), name, "a value such as JOBS.%s" % name, value)
-        told, truncation, streams = self.format.tells_of, self.truncation, self.streams
-        one_row = "what goes with the format: take both from one row"
-        require(told == truncation.keeps, "truncation", one_row, truncation.keeps)
-        # Beside another notice than that of "ends" each stream has a place of its own.
-        right = told == "ends" or streams is not Streams.MERGED
-        require(right, "streams", one_row, streams)
         tells_jobs, limits = self.format.tells_jobs, self.timeouts_s
-        wanted = 'seconds by mode such as {"default": 30}'
-        if not tells_jobs:
-            wanted += ', without "background": the format cannot tell of jobs'
-        right = "default" in limits and (tells_jobs or "background" not in limits)
-        require(right, "timeouts_s", wanted, limits)
+        told, one_row = (
+            self.format.tells_of,
+            "what goes with the format: take both from one row",
+        )
+        require(told == self.truncation.keeps, "truncation", one_row, self.truncation.keeps)
+        # Beside another notice than that of "ends" each stream has a place of its own.
+        right = told == "ends" or self.streams is not Streams.MERGED
+        require(right, "streams", one_row, self.streams)
+        require(
+            "default" in limits and (tells_jobs or "background" not in limits),
+            "timeouts_s",
+            'seconds by mode such as {"default": 30}, '
+            'without "background" where the format cannot tell of jobs',
+            limits,
+        )
         for mode, limit_s in limits.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in WAITS:
@@ -3323,6 +3371,19 @@ def describe_modes(profile: Profile) -> str:
 _MODE = 'mode="([a-z]+)"'  # as a description names one
 
 
+def describe_tool(profile: Profile, modes: Sequence[str]) -> str:
+    """The description, for this row. Of modes that the row lacks, or that a host has taken out,
+    nothing is said."""
+    parts = profile.description.split("\n\n")
+    text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= {*modes})
+    merged = profile.streams is Streams.MERGED
+    text = text.replace(
+        "{streams}", "combined stdout/stderr" if merged else "stdout and stderr"
+    )
+    text = text.replace("{lines}", str(profile.max_output_lines))
+    return text.replace("{size}", format_size(profile.max_output_bytes))
+
+
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style."""
     described = describe_modes(profile)
@@ -3342,16 +3403,7 @@ def define(profile: Profile, cwd: str, style: str) -> Fields:
     if profile.required:
         arguments["required"] = list(profile.required)
     arguments.update(properties=properties, additionalProperties=False)
-    # Of modes that the row lacks, or that a host has taken out, nothing is said.
-    parts = profile.description.split("\n\n")
-    text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= {*modes})
-    merged = profile.streams is Streams.MERGED
-    text = (
-        text.replace("{streams}", "combined stdout/stderr" if merged else "stdout and stderr")
-        .replace("{lines}", str(profile.max_output_lines))
-        .replace("{size}", format_size(profile.max_output_bytes))
-        .replace("{cwd}", make_printable(cwd))
-    )
+    text = describe_tool(profile, modes).replace("{cwd}", make_printable(cwd))
     told = {"name": "bash", "description": text}
     if style == "openai":  # its strict form knows no key that may be left out
         for name in set(properties) - set(profile.required):
@@ -3489,21 +3541,21 @@ def argument_schemas(profile: Profile) -> dict[str, Schema]:
     }
 
 
+UNKNOWN_KEYS_NAMED = 5  # that one refusal names
+
+
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
-    """What a model sent, as a request, or why not. Null, and a `restart` that is false, count as
-    not given."""
+    """What a model sent, as a request, or why not. Null and a false `restart` are not given."""
     if isinstance(arguments, (str, bytes)):
         try:
-            arguments = load_json(arguments)
+            arguments = unwrap(load_json(arguments))
         except ValueError as problem:
             return refuse("not a JSON object (%s)" % shorten(problem))
-    arguments = unwrap(arguments)
     if not isinstance(arguments, Mapping):
-        return refuse(
-            'expected a JSON object such as {"command": "ls"}, got %s' % name_type(arguments)
-        )
+        kind = name_type(arguments)
+        return refuse('expected a JSON object such as {"command": "ls"}, got %s' % kind)
     known = argument_schemas(profile)
-    unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
+    unknown = join_names([key for key in arguments if key not in known][:UNKNOWN_KEYS_NAMED])
     if unknown:
         return refuse("unknown key %s; allowed: %s" % (unknown, join_names(profile.parameters)))
     given = interpret(arguments, known)
@@ -3516,8 +3568,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             return refuse(wrong)
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
-    if len(chosen) > 1 and given.get("command") == "":  # a strict schema has each key filled
-        chosen.remove("command")
+    if given.get("command") == "":  # a strict schema makes a model fill each key
+        chosen = chosen[1:] or chosen
     if len(verbs) > 1 and len(chosen) != 1:
         got = join_names(chosen) or "none"
         return refuse("exactly one of %s is required, got %s" % (join_names(verbs), got))
@@ -3608,6 +3660,18 @@ NOT_CARRIED = frozenset(map(fsencode, (*DROPPED_NAMES, "BASH_ENV", "SHLVL")))
 # again, or stands behind a lookbehind.
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 SECRET_RULES = (
+    # What a bundler publishes: it writes the value into pages that anybody can read, and
+    # `undefined` where the variable is missing. A private key was not meant.
+    (
+        "pair",
+        r"""(?xs)
+        \A(?:(?:(?:BLITZ|BUN|EXPO|EXTENSION|NEXT|NUXT|PLASMO|SNOWPACK|WAKU|ZUDOKU)_)?PUBLIC
+        |(?:NG|POI|PREACT|REACT|TARO|UMI|VUE)_APP|(?:RENDERER_)?VITE|GATSBY|GRIDSOME|RAZZLE
+        |REDWOOD_ENV|SANITY_STUDIO|STORYBOOK|WXT)_[^=]*=
+        (?!.*(?:PRIVATE\ KEY|UFJJVkFUR|BSSVZBVE|QUklWQVRF))
+        """,
+        False,
+    ),
     (
         "value",
         r"""(?xa)
@@ -3649,22 +3713,26 @@ SECRET_RULES = (
     # Bundler: a host's user:password.
     ("pair", r"(?a)\ABUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+\Z", True),
     # What a setting says, whatever its name is: a password such as `none` passes too, and 123456
-    # does not. Then names of paths, all three; of git's settings; and of functions.
+    # does not. Then names of paths, all three; of git's settings; of functions; and a key that is
+    # the name of a column, a topic or a project.
     (
         "pair",
         r"""(?x)
-        \A(?!(?i:[^=]*(?:PASS(?:WORD|WD)?|PWD)=[0-9]{4}))
+        \A(?!(?=[^=]*=[0-9]{4})(?i:[^=]*(?:PASS|PW)))
         [^=]*=(?i:(?:[+-]?[0-9]{1,15}(?:\.[0-9]+)?)?
         |true|false|yes|no|on|off|enabled|disabled|none|null|auto|always|never|optional|required
         |basic|bearer|digest|negotiate|ntlm|oauth2|oidc|saml|kerberos|gssapi|ldap|pam|jwt
-        |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256)\Z
+        |trust|peer|ident|reject|cert|md5|scram-sha-256|rsa|ecdsa|ed25519|hs256|rs256|es256
+        |authorization|x-api-key|x-auth-token)\Z
         |\A(?:PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS|GIT_CONFIG_KEY_[0-9]+
         |BASH_FUNC_[^=]+(?:%%|\(\)))=
+        |\A(?i:[^=]*(?:PRIMARY|HASH|ROUTING|PROJECT|SPACE|UNIQUE)_?KEYS?=
+        (?:[a-z_.-]{1,24}(?:,\ ?|\Z))+)\Z
         """,
         False,
     ),
-    # A last word that says where a secret is, who made it, how it is used or how long it is valid,
-    # not what it is.
+    # A last word that says where a secret is, who made it, how it is used, how long it is valid or
+    # how much there is of it, not what it is.
     (
         "words",
         r"""(?x)
@@ -3672,19 +3740,26 @@ SECRET_RULES = (
         |DOMAINS|SERVER|PORT|ADDR|ADDRESS|REALM|NAMESPACE|REGION|ARN|PREFIX|ISSUER|AUDIENCE
         |PROVIDER|PROVIDERS|OWNER|USER|USERNAME|ALIAS|SCOPE|SCOPES|CLIENT_ID
         |TYPE|METHOD|FORMAT|ALG|ALGORITHM|SAMESITE|VERSION|EXPIRE|EXPIRES
-        |EXPIRES_IN|EXPIRES_AT|EXPIRY|EXPIRATION|TTL|LIFETIME|DURATION|MAX_AGE|TIMEOUT)_\Z
+        |EXPIRES_IN|EXPIRES_AT|EXPIRY|EXPIRATION|TTL|LIFETIME|DURATION|MAX_AGE|TIMEOUT
+        |COLUMN|COLUMNS|FIELD|FIELDS|ATTRIBUTE|CLAIM|TABLE|LOCATION|FILENAME|KEY_VAULT|ENV_VAR
+        |CREDENTIALS_SOURCE|FINGERPRINT|SELECTOR|CONVERTER|SERIALIZER|DESERIALIZER|SERDE|ENCODER
+        |DECODER|ENCODING|CODEC|CLASS|NAME_STRATEGY|GENERATOR|RESOLVER|HANDLER|MAPPER|EXTRACTOR
+        |PATTERN|REGEX|REGEXP|POLICY|SEPARATOR|DELIMITER|CURVE|LENGTH|SIZE|BYTES|BITS|COUNT|LIMIT
+        |THRESHOLD|INTERVAL|PERIOD|WINDOW|DELAY|COOLDOWN|ROUNDS|ITERATIONS|COST|ATTEMPTS|RETRIES
+        |HISTORY|MS|SECONDS|MINUTES|HOURS|DAYS)_\Z
         |\A(?!.*(?:SECRET|TOKEN)).*_KEY_ID_\Z
-        |\A(?!.*(?:SECRET|TOKEN|PASS|KEY)).*_(?:BACKENDS?|MANAGER|MODE|ROLE)_\Z
+        |\A(?!.*(?:SECRET|TOKEN|PASS|KEY)).*_(?:BACKENDS?|MANAGER|MODE|ROLE|SOURCE|DRIVER|GUARD
+        |MODEL|STORE|HELPER|LEVEL|MECHANISM|SCHEME|FLOW|STRATEGY|PLUGIN|AUTH_DB|AUTH_DATABASE)_\Z
         """,
         False,
     ),
-    # Not a program that asks for a password, nor four other things.
+    # Not a program that asks for a password, nor eight other things.
     (
         "words",
         r"""(?x)
-        _(?!(?:ASK|BY|COM|MULTI|OVER)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PASS|PWD|PW
-        |SECRET|TOKEN|CREDENTIAL|MNEMONIC|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER|PRIVATE|PRIV|SECRET
-        |SIGNING|SSH)KEY)S?_
+        _(?!(?:ALL|ASK|BAND|BY|COM|HIGH|LOW|MULTI|OVER)PASS_)[^_]*(?:PASSWORD|PASSWD|PASSPHRASE
+        |PASSCODE|PASS|PWD|PW|SECRET|TOKEN|CREDENTIAL|MNEMONIC|(?:API|ACCESS|AUTH|ENCRYPTION|MASTER
+        |PRIVATE|PRIV|SECRET|SIGNING|SSH)KEY)S?_
         """,
         True,
     ),
@@ -3705,7 +3780,9 @@ SECRET_RULES = (
         r"""(?xs)
         _(?:AUTH|AUTHORIZATION|BEARER|COOKIES?|CREDS?|JWT|PAT)_
         |_OTLP_(?:[A-Z]+_)?HEADERS_|_(?:BW|OP|FASTLANE)_SESSION_|_(?:NONCE|LOGGED_IN)_SALT_
-        |\A(?!.*(?:_PUB_|_PUBLIC_|_PUBLISHABLE_|CAPTCHA_SITE_KEY_)).*_KEYS?_
+        |\A(?!.*(?:_PUB_|_PUBLIC_|_PUBLISHABLE_|CAPTCHA_SITE_KEY_))(?:.*_(?!(?:CACHE|CLUSTERING
+        |COMPOSITE|DEDUPLICATION|FOREIGN|IDEMPOTENCY|ISSUE|ORDERING|PARTITION|RANGE|ROW|SHARD
+        |SORT)_)[^_]*)?_KEYS?_
         """,
         True,
     ),
@@ -3735,11 +3812,16 @@ _UNAUTHENTICATED = r"""(?xai)
     |\b40[13]\ (?:Client\ )?Error|\bBad\ credentials|\b(?:auth|az|docker|vercel)\ login\b
     |\bresource\ is\ denied
     """
-# Colours that are forced where no terminal is, by any program's variable.
-_FORCED_COLOUR = r"""(?xi)
+# What never passes unless the host names it in full: colours that are forced where no terminal is,
+# by any program's variable; and where the hook of a prompt, such as direnv's or mise's, packs what
+# it has changed, to undo it later. Secrets are among that, and a command could unpack them. Without
+# it the hook loads all of it again.
+_NEVER_PASSED = r"""(?xi)
     (?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?
     (?:(?:FORCE_(?:COLOU?RS?|TTY|TERMINAL)|CLICOLOR_FORCE|TTY_COMPATIBLE)(?:_[^=]*)?=(?s:.*)
     |(?:COLOU?R(?:S|ED|IZE)?|ANSI|LOG_STYLE)=(?:always|force|1|true|yes|on))
+    |(?:DIRENV_(?:BACKUP|DIFF|WATCHES)|__(?:MISE|RTX)_[A-Z_]+|_[A-Z_]+_(?:DIFF|SESSION)
+    |__SHADOWENV_DATA|HERMIT_ENV_OPS)=(?s:.*)
     """
 # A helper that answers git by itself, and opens no dialog.
 _OWN_ASKPASS = (
@@ -3784,7 +3866,7 @@ def scrub_env(
     environ: Env, keep: Sequence[str] = (), drop: Sequence[str] = ()
 ) -> tuple[Env, Withheld]:
     """The environment without secrets, forced colours and what would switch the shell itself, with
-    the non-interactive defaults over what is there; and the withheld names, each with why.
+    the non-interactive defaults over what is there; and the withheld names.
 
     `keep` and `drop` are names, or globs of names: of variables that pass although they look
     secret, and of those that are withheld whatever they look like. A name in `keep`, other than a
@@ -3806,15 +3888,13 @@ def scrub_env(
         passes = (
             re.fullmatch(_OWN_ASKPASS, pair)
             if name in NON_INTERACTIVE
-            else not re.fullmatch(_FORCED_COLOUR, pair)
+            else not re.fullmatch(_NEVER_PASSED, pair)
         )
         if name not in DROPPED_NAMES | withheld and (name in keep or passes):
             env[name] = value
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
-    return env, {
-        name: "" if name in chosen else ", because it looks secret" for name in sorted(withheld)
-    }
+    return env, {name: name not in chosen for name in sorted(withheld)}
 
 
 NAMES_TOLD = 20  # withheld variables that one note names
@@ -3836,14 +3916,16 @@ def withheld_notes(untold: Withheld, passed: Container[bytes], outcome: Outcome)
         if (name in NON_INTERACTIVE or fsencode(name) not in passed)
         and (tells_all or name in words or re.search(_REMOTE_NAME, name))
     ]
-    reasons: dict[str, list[str]] = {}
+    notes: dict[str, list[str]] = {}
     for name in told[:NAMES_TOLD]:
         with suppress(KeyError):  # another thread has told the name meanwhile
-            reasons.setdefault(untold.pop(name), []).append(shorten(name))
-    return [
-        "not passed to commands%s: %s" % (why, ", ".join(names))
-        for why, names in reasons.items()
-    ]
+            note = (
+                "not passed to commands, because it looks secret: "
+                if untold.pop(name)
+                else "not passed to commands: "
+            )
+            notes.setdefault(note, []).append(shorten(name))
+    return [note + ", ".join(names) for note, names in notes.items()]
 
 
 def check_env(environ: Env, what: str = "env") -> None:
@@ -3864,7 +3946,7 @@ def tool_env(
     drop: tuple[str, ...],
     has_prefix: bool,
 ) -> tuple[Env, Withheld]:
-    """The environment of a tool's commands, and the names that are withheld, each with why: the
+    """The environment of a tool's commands, and the names that are withheld: the
     scrubbed `environ` of the host, or `base` as it is with the defaults that it lacks; and what is
     added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
     which the file of BASH_ENV could read. Raises ValueError."""
@@ -3876,7 +3958,9 @@ def tool_env(
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
         check_env(base, "base_env")
         env, withheld = {**NON_INTERACTIVE, **base}, {}
-    return {**env, **added}, {name: why for name, why in withheld.items() if name not in added}
+    return {**env, **added}, {
+        name: is_secret for name, is_secret in withheld.items() if name not in added
+    }
 
 
 # A line of `export -p`, which bash would read again. bash 5.2 writes what cannot be printed as
@@ -3896,19 +3980,15 @@ def _unquoted(line: re.Match[bytes]) -> bytes:
     return codecs.escape_decode(re.sub(rb"(?<!\\)((?:\\\\)*)\\E", rb"\1\\033", line[3]))[0]
 
 
-# fmt: off
 VARIABLE_BYTES = 128 * KIB  # of one variable, its name and a NUL included (execve(2))
-EXEC_BYTES = 6 * MIB        # of arguments and variables, or a quarter of the stack (execve(2))
-# fmt: on
 
 
 def next_start(
-    carried: bytes, first: Mapping[bytes, bytes], most: int
+    carried: bytes, first: Mapping[bytes, bytes]
 ) -> tuple[Start, list[bytes]] | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
-    `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that execve(2)
-    would refuse, the largest, which are left out. `most`: of what it takes, as sysconf(3) has it.
-    None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
+    `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that are left
+    out, because execve(2) takes none of that size. None where the shell did not write all of it. The first environment decides on NOT_CARRIED, and
     on names that are no identifiers: bash passes these on, and does not list them."""
     lines, *rest = carried.split(b"\0")
     if len(rest) != 2 or rest[1]:
@@ -3918,16 +3998,11 @@ def next_start(
     for name, value in first.items():
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
-    # musl tells less than Linux takes. VARIABLE_BYTES are left for the arguments of programs. A
-    # size is that of the string, with `=` and NUL; a pointer goes with it.
-    room = min(max(most, 2 * VARIABLE_BYTES), EXEC_BYTES) - VARIABLE_BYTES
-    left_out = []
-    for size, name in sorted((len(name) + len(env[name]) + 2, name) for name in env):
-        room -= size + 8
-        if room < 0 or size > VARIABLE_BYTES:
-            del env[name]
-            left_out.append(name)
-    return Start(rest[0][:-1], env), left_out
+    # The size of the string, with `=` and NUL.
+    omitted = [name for name in env if len(name) + len(env[name]) + 2 > VARIABLE_BYTES]
+    for name in omitted:
+        del env[name]
+    return Start(rest[0][:-1], env), omitted
 
 
 class Terms(NamedTuple):
@@ -3952,7 +4027,7 @@ def encode_env(env: Env) -> dict[bytes, bytes]:
 
 
 WHOLE_BYTES = 4 * MIB  # of each stream: what `run` gives a program, whatever the profile cuts
-LOOK_S = 0.3  # a background command that ends by then is answered as ended
+EARLY_END_S = 0.3  # a background command that ends by then is answered as ended
 
 
 def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) -> Plan:
@@ -3963,7 +4038,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     # lines of four processes that print at once are torn (530 of 1,200), and in a pipe to `head -3`
     # a program ends with BrokenPipeError (23 runs of 60).
     default = {b"PYTHONUNBUFFERED": b"1"} if background else {}
-    env = start.env  # the same object from call to call: it is sent once
+    env = start.env
     if own or default:
         env = {**default, **env, **own}
     # marshal takes no subclass of float, such as numpy's float64.
@@ -3971,7 +4046,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     idle_s, total_s = float(profile.drain_idle_s), float(profile.drain_total_s)
     answer_after_s, limit_s = inf, timeout_s
     if background:  # the output of late writers is in the file
-        answer_after_s = LOOK_S
+        answer_after_s = EARLY_END_S
         idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
     elif profile.on_timeout is OnTimeout.KEEP:
         kept_s = float(profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
@@ -4022,11 +4097,9 @@ class Carry:
         # call from before the restart has no effect on the calls behind it.
         self.starts = [self._first, self._first]
 
-    def take_over(
-        self, report: Report, start: Start, starts: list[Start], most: int
-    ) -> list[str]:
+    def take_over(self, report: Report, start: Start, starts: list[Start]) -> list[str]:
         """Takes over what a command that began with `start` has ended with; returns the notes of
-        its answer on that. `starts`: the list when it began. `most`: see `next_start`."""
+        its answer on that. `starts`: the list when it began."""
         was_run = report.duration_s or report.error == "status_unknown"
         if not was_run and report.reason != TOO_LARGE:
             return []
@@ -4039,13 +4112,13 @@ class Carry:
                     "starts in the directory and with the variables from before it"
                 ]
             return []
-        taken = next_start(report.carried, self._first.env, most)
+        taken = next_start(report.carried, self._first.env)
         was_kept, self._was_kept = self._was_kept, taken is not None
         if taken is None:
             note = "this command's working directory and exported variables were not kept"
             return [note] * was_kept
         starts[:] = start, taken[0]
-        names = join_names(taken[1][-NAMES_TOLD:])
+        names = join_names(taken[1])
         return ["too large to carry over to the next command: " + names] if names else []
 
 
@@ -4054,12 +4127,9 @@ def job_record(said: object) -> Report | None:
     program may have written it."""
     if not isinstance(said, dict):
         return None
-    known: Fields = {}
-    for wanted, names in RECORD_FIELDS.items():
-        for name in names.split():
-            known[name] = said.get(name)
-            if not isinstance(known[name], wanted):
-                return None
+    known: Fields = {name: said.get(name) for name in RECORD_FIELDS}
+    if not all(isinstance(known[name], kind) for name, kind in RECORD_FIELDS.items()):
+        return None
     if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
     return Report(**known)
@@ -4290,11 +4360,11 @@ def _above_standard(end: socket.socket) -> socket.socket:
         return socket.socket(fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
 
 
-class LineLost(Exception):
+class ChannelLost(Exception):
     """The other end of a line is closed."""
 
 
-class NotRun(LineLost):
+class NotRun(ChannelLost):
     """... before the request was read, or no supervisor could be had: `args` may say why. Nothing
     was run."""
 
@@ -4310,7 +4380,7 @@ def _has_ended(end: socket.socket) -> bool:
         return True
 
 
-def _looks(until: float) -> Iterator[None]:
+def _poll_until(until: float) -> Iterator[None]:
     """Yields once for each look at something that nothing announces, such as a file of another
     process; the last look is at `until`. Between two looks the thread sleeps for as long as has
     passed already, at most 0.05 s."""
@@ -4327,29 +4397,24 @@ class HostEnd(Channel):
     def __init__(self, end: socket.socket) -> None:
         super().__init__(end)
         self.supervisor_pid = 0  # once its first message has come
-        self.sent_env: object = None  # the mapping that was sent last: it is not sent again
         self.stops_sent = 0  # the count that the supervisor knows of
         self._messages: deque[tuple[Any, ...]] = deque()
 
     def wait(self, until: float) -> bool:
         """True as soon as the socket can be read; False after this moment.
-        `select.poll` needs no descriptor, and is looked up now: gevent replaces it, eventlet takes
-        it away, also after this module was imported. Raises LineLost."""
+        `select.poll` needs no descriptor, and is looked up now: gevent replaces it, also after this
+        module was imported. Raises ChannelLost."""
         fd = self.socket.fileno()
         if fd < 0:  # closed by another thread
-            raise LineLost
+            raise ChannelLost
         wait_s = min(max(0.0, until - monotonic()), 1e6)
-        if not hasattr(select, "poll"):
-            return any(select.select([fd], [], [], wait_s))
         poller = select.poll()
         poller.register(fd, select.POLLIN)
         return bool(poller.poll(1000 * wait_s))
 
     def send_request(self, plan: Plan, fds: Sequence[int]) -> None:
         """Sends the whole request. Raises OSError where it was not read in time."""
-        is_known = self.sent_env is plan.env
-        self.sent_env = plan.env
-        request = pack(("run", *(plan._replace(env=None) if is_known else plan)))
+        request = pack(("run", *plan))
         self.socket.settimeout(ACCEPT_S)
         sent = socket.send_fds(self.socket, [request], fds) if fds else 0
         self.socket.sendall(request[sent:])
@@ -4362,13 +4427,13 @@ class HostEnd(Channel):
         with suppress(OSError):
             self.socket.send(pack(("stop", count)) + behind)
 
-    def shut(self) -> None:
+    def half_close(self) -> None:
         """Says that the host has left; what comes can still be read."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
 
     def next(self, until: float) -> tuple[Any, ...] | None:
-        """The next message; None if none comes until this moment. Raises LineLost at the end,
+        """The next message; None if none comes until this moment. Raises ChannelLost at the end,
         NotRun where the other end was closed before all was read there, when Linux resets the
         connection, and where a new supervisor has said nothing."""
         while not self._messages:
@@ -4379,36 +4444,20 @@ class HostEnd(Channel):
             except ConnectionResetError:
                 raise NotRun
             except OSError:
-                raise LineLost
+                raise ChannelLost
             if messages is None:
-                raise LineLost if self.supervisor_pid else NotRun
+                raise ChannelLost if self.supervisor_pid else NotRun
             self._messages.extend(messages)
         return self._messages.popleft()
 
 
-def confinement() -> object:
-    """What confines this thread, and so what it forks: its root directory, and as far as they can
-    be read its capabilities, no_new_privs and seccomp (proc_pid_status(5)) and its namespaces."""
-    here = "/proc/thread-self/"
-    root = os.stat("/")[1:3]  # inode and device
-    try:
-        status = _read_file(here + "status").partition(b"\nCapInh")[2].partition(b"\nCpus")[0]
-        spaces = [os.readlink(here + "ns/" + name) for name in sorted(os.listdir(here + "ns"))]
-        return root, status, *spaces
-    except OSError:
-        return (root,)
-
-
 class Engine:
-    """The fork server and the idle supervisors of this process, for its present user and groups,
-    and for the confinement that the process had when the last tool was made. A forked child has
-    none of them: it begins with an engine of its own."""
-
-    confinement: object = None
+    """The fork server and the idle supervisors of this process, for its present user and groups and
+    for one interpreter: another one takes another fork server. A forked child has none of them: it
+    begins with an engine of its own."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
-        self.python = _python()  # None: the fork server is a fork of this process
         self._ids: object = None
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[HostEnd] = []
@@ -4423,24 +4472,24 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self, stops_wanted: Callable[[], int]) -> HostEnd:
+    def borrow(self, python: str | None, stops_wanted: Callable[[], int]) -> HostEnd:
         """A line to an idle supervisor, or to a new one. Waits while the socket of the fork server
-        is full (278 requests), but not under the lock, which a fork takes. Raises OSError,
-        NotRun."""
-        for _ in _looks(monotonic() + ACCEPT_S):
+        is full (278 requests), but not under the lock, which a fork takes. `python`: runs the fork
+        server; None: that is a fork of this process. Raises OSError, NotRun."""
+        for _ in _poll_until(monotonic() + ACCEPT_S):
             with self.lock:
                 if stops_wanted():
                     break
                 user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
-                ids = self.confinement, user
-                while self._idle:  # after a change of user all of these are closed
-                    line = self._idle.pop()  # the latest first, so that the others end
-                    if ids == self._ids and not _has_ended(line.socket):
-                        return line
-                    line.socket.close()
+                ids = python, user
+                while self._idle:  # after a change all of these are closed
+                    channel = self._idle.pop()  # the latest first, so that the others end
+                    if ids == self._ids and not _has_ended(channel.socket):
+                        return channel
+                    channel.socket.close()
                 if ids != self._ids or self._control is None or _has_ended(self._control):
                     self.forget_fork_server()
-                    self._control = self._start_server()
+                    self._control = self._start_server(python)
                     # gevent's recv waits even with MSG_DONTWAIT.
                     self._control.setblocking(False)
                 self._ids = ids
@@ -4452,11 +4501,11 @@ class Engine:
                 ours.close()
         raise NotRun
 
-    def _start_server(self) -> socket.socket:
+    def _start_server(self, interpreter: str | None) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
         this process. An accident may have ended the first try. After a setuid(2) of the host the
         interpreter may be out of reach. Raises OSError."""
-        for python in [self.python] * 2 if self.python else []:
+        for python in [interpreter] * 2 if interpreter else []:
             ours, theirs = self._socketpair()
             if _start_python(python, ours, theirs):
                 return ours
@@ -4473,12 +4522,12 @@ class Engine:
                 self._control.close()
                 self._control = None
 
-    def return_idle(self, line: HostEnd) -> None:
+    def return_idle(self, channel: HostEnd) -> None:
         """The supervisor is idle again."""
         if len(self._idle) < IDLE_MOST:
-            self._idle.append(line)
+            self._idle.append(channel)
         else:
-            line.socket.close()
+            channel.socket.close()
 
 
 _engine = Engine()
@@ -4538,12 +4587,13 @@ class Exchange:
     section says what each state allows."""
 
     state = "new"
-    _line: HostEnd | None = None  # to a supervisor that has the request, or a part of it
-    _gives_up_s = inf  # the moment after which no message is expected
+    _channel: HostEnd | None = None  # to a supervisor that has the request, or a part of it
+    _deadline_s = inf  # the moment after which no message is expected
     _path = ""  # of the output file, which an answer will name
 
-    def __init__(self, plan: Plan, closing: Cancel, cancel: Cancel) -> None:
-        self._plan, self._closing, self._cancel = plan, closing, cancel
+    def __init__(self, plan: Plan, python: str | None, closing: Cancel, cancel: Cancel) -> None:
+        self._plan, self._python = plan, python
+        self._closing, self._cancel = closing, cancel
         # The longest that the caller waits, but for the ending of the command.
         self._waits_s = min(plan.answer_after_s, plan.limit_s)
         # The longest that the ending of a command takes.
@@ -4555,14 +4605,14 @@ class Exchange:
         """The only place that changes the state, closes the line or returns it to the idle ones,
         and enters or leaves the list of exchanges. A line on which a stop may have been sent is
         not used again: the supervisor could take the stop for one of the next command."""
-        line, was_stopped = self._line, self._count_stops()
+        channel, was_stopped = self._channel, self._count_stops()
         self.state = state
         if state in ("asking", "over"):
-            self._line = None
-            if line is not None and is_idle and not was_stopped and not line.stops_sent:
-                _engine.return_idle(line)
-            elif line is not None:
-                line.socket.close()
+            self._channel = None
+            if channel is not None and is_idle and not was_stopped and not channel.stops_sent:
+                _engine.return_idle(channel)
+            elif channel is not None:
+                channel.socket.close()
         if state == "over":
             _engine.exchanges.discard(self)
         else:
@@ -4582,24 +4632,24 @@ class Exchange:
     def send_stops(self) -> None:
         """Sends how often a stop was asked for, from any thread. Two threads may send the same
         count: it is a count, so that the supervisor does not take it for two stops."""
-        line = self._line
+        channel = self._channel
         wanted = self._count_stops()
-        if line is not None and self.state != "asking" and line.stops_sent < wanted:
-            self._gives_up_s = min(self._gives_up_s, monotonic() + self._ending_s)
+        if channel is not None and self.state != "asking" and channel.stops_sent < wanted:
+            self._deadline_s = min(self._deadline_s, monotonic() + self._ending_s)
             if self._plan.ephemeral and self.state != "sent":
-                line.shut()
+                channel.half_close()
             else:
-                line.send_stops(wanted)
+                channel.send_stops(wanted)
 
     def perform(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer: how the command ended, or
         that it goes on. Where nothing was run, another supervisor is asked. The fork server ends
         what a killed supervisor leaves. The caller answers an exception of this by `abandon`."""
-        outcome = self._ask(on_live, stdin)
+        outcome = self._try_supervisors(on_live, stdin)
         self._settle(outcome.report)
         return outcome
 
-    def _ask(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
+    def _try_supervisors(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         why = ""
         for _ in range(REQUESTS_MOST):
             self._move("asking")
@@ -4610,18 +4660,18 @@ class Exchange:
                 return self._receive(on_live)
             except SpawnError as problem:
                 return failed(*problem.args)
-            except LineLost as problem:
-                line = self._line
+            except ChannelLost as problem:
+                channel = self._channel
                 why = str(problem) or "none answered"
                 # ECONNRESET may also mean that the supervisor had read the request, but not the
                 # stop that followed: then the command may have run.
-                if not isinstance(problem, NotRun) or (line and line.stops_sent):
+                if not isinstance(problem, NotRun) or (channel and channel.stops_sent):
                     return failed(
                         "status_unknown",
                         "the supervisor of the command was killed: "
                         "how the command ended is unknown",
                     )
-            if line is not None and not line.supervisor_pid:
+            if channel is not None and not channel.supervisor_pid:
                 _engine.forget_fork_server()
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
@@ -4630,9 +4680,9 @@ class Exchange:
         supervisor; SpawnError."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            self._line = _engine.borrow(self._count_stops)
+            self._channel = _engine.borrow(self._python, self._count_stops)
             pipe_bytes = share_of_pipes(len(_engine.exchanges), self._plan.background)
-            self._line.send_request(self._plan._replace(pipe_bytes=pipe_bytes), fds)
+            self._channel.send_request(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem, True))
         finally:
@@ -4640,24 +4690,24 @@ class Exchange:
         self._move("sent")
         # When the command ends at the latest. A supervisor that has not answered by then hangs, say
         # in a system call on a file system that does not answer.
-        self._gives_up_s = monotonic() + self._waits_s + self._ending_s
+        self._deadline_s = monotonic() + self._waits_s + self._ending_s
         self.send_stops()
 
     def _receive(self, on_live: OnLive | None = None) -> Outcome:
-        """The next answer: that the command goes on, or how it ended. Raises LineLost."""
+        """The next answer: that the command goes on, or how it ended. Raises ChannelLost."""
         live = LiveText(on_live)
-        while (line := self._line) is not None:
-            until = self._gives_up_s
+        while (channel := self._channel) is not None:
+            until = self._deadline_s
             if until < inf:  # a stop from another thread may bring this moment forward
-                until = min(until, monotonic() + LOOK_AROUND_S)
-            message = line.next(until)
+                until = min(until, monotonic() + CHECK_EVERY_S)
+            message = channel.next(until)
             if message is None:
-                if monotonic() >= self._gives_up_s:
-                    return self._answer_for(line)
+                if monotonic() >= self._deadline_s:
+                    return self._answer_for(channel)
                 continue
             kind, *parts = message
             if kind == "hello":
-                line.supervisor_pid = parts[0]
+                channel.supervisor_pid = parts[0]
             elif kind == "live":
                 live.take(*parts)
             elif kind == "failed":
@@ -4666,7 +4716,7 @@ class Exchange:
                 outcome = self._read_answer(*parts)
                 live.take(0, (), final=True)
                 return outcome
-        raise LineLost  # the command was given up in another thread
+        raise ChannelLost  # the command was given up in another thread
 
     def _read_answer(self, fields: Sequence[Any], streams: Sequence[Any]) -> Outcome:
         """What the host makes of an answer."""
@@ -4679,18 +4729,18 @@ class Exchange:
             outcome = outcome._replace(report=report, kept=not self._plan.background)
         return outcome
 
-    def _answer_for(self, line: HostEnd) -> Outcome:
+    def _answer_for(self, channel: HostEnd) -> Outcome:
         """The answer for a supervisor that gives none. When it comes back, it reads the end of the
         line and ends the command. Raises NotRun for a supervisor that has never answered."""
-        if not line.supervisor_pid:
+        if not channel.supervisor_pid:
             raise NotRun
         note = (
             "the supervisor of the command (pid %d) does not answer: "
-            "what the command started may still run" % line.supervisor_pid
+            "what the command started may still run" % channel.supervisor_pid
         )
         if self._plan.background:
             return failed("spawn_failed", note)
-        status: Status = "cancelled" if line.stops_sent else "timed_out"
+        status: Status = "cancelled" if channel.stops_sent else "timed_out"
         return Outcome(Report(status, limit_s=self._waits_s), (note,))
 
     def _settle(self, report: Report) -> None:
@@ -4704,7 +4754,7 @@ class Exchange:
             # The memory that a long output took may stay with the process.
             return self._move("over", is_idle=report.is_over and report.total_bytes <= MIB)
         if not was_stopped:  # else a stop has crossed the answer: its bound stays
-            self._gives_up_s = inf
+            self._deadline_s = inf
         self.send_stops()  # one that has crossed the answer now shuts an ephemeral line
 
     def start_monitor(self, monitor: Callable[[], None]) -> bool:
@@ -4724,7 +4774,7 @@ class Exchange:
         `close` waits until the caller has dealt with it."""
         end = None
         try:
-            with suppress(LineLost):
+            with suppress(ChannelLost):
                 end = self._receive()
             yield end
         finally:
@@ -4733,18 +4783,18 @@ class Exchange:
     def notice_end(self) -> None:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
         closed it."""
-        line = self._line
-        if self.state == "held" and line is not None and _has_ended(line.socket):
+        channel = self._channel
+        if self.state == "held" and channel is not None and _has_ended(channel.socket):
             self._move("over")
 
     def wait_until_over(self) -> None:
         """Waits until the command is over, is given up, or goes on by itself. Returns at once in a
         signal handler that has interrupted the thread which waits for the command."""
         if self.state == "held":
-            with suppress(LineLost):
+            with suppress(ChannelLost):
                 self._receive()
             self._move("over")
-        for _ in _looks(self._gives_up_s + HOST_SLACK_S):
+        for _ in _poll_until(self._deadline_s + HOST_SLACK_S):
             is_detached = self._closing not in self.tokens()
             if is_detached or self.state == "over" or self._caller == threading.get_ident():
                 return
@@ -4756,17 +4806,17 @@ class Exchange:
         command is left; a second exception meanwhile is raised at once. What the supervisor says is
         not read: bytes that were received when the exception struck may be lost. Removes the file
         that no answer will name."""
-        line = self._line
+        channel = self._channel
         until = monotonic() + self._ending_s
         try:
-            if line is not None:
+            if channel is not None:
                 if self.state != "asking":
                     # In one piece, so that the supervisor does not report in between.
-                    line.send_stops(1 + line.stops_sent, pack(("leave",)))
-                line.shut()
-                while line.wait(until) and line.socket.recv(READ_BYTES):
+                    channel.send_stops(1 + channel.stops_sent, pack(("leave",)))
+                channel.half_close()
+                while channel.wait(until) and channel.socket.recv(READ_BYTES):
                     pass
-        except (LineLost, OSError):
+        except (ChannelLost, OSError):
             pass
         finally:
             self._move("over")
@@ -4852,7 +4902,7 @@ class Job(NotCopied):
     def __repr__(self) -> str:
         return "<Job %d %s>" % (self.pid, self.status)
 
-    def _stands(self) -> Report:
+    def _report_now(self) -> Report:
         """How the job stands: until it has ended its monitor or, where this process has none, the
         record says so. A job whose record says `running` and is not locked has lost its supervisor:
         the record was read after the lock was tried."""
@@ -4887,18 +4937,18 @@ class Job(NotCopied):
     def status(self) -> Status:
         """`running`, or how it ended: `exited`, `timed_out`, `cancelled`, `failed`; `lost` where
         its supervisor was killed."""
-        return self._stands().status
+        return self._report_now().status
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, 128 + n after signal n; None while it runs, and where it is not known."""
-        return self._stands().exit_code
+        return self._report_now().exit_code
 
     @property
     def total_bytes(self) -> int:
         """The bytes of output so far; once the shell has ended, those that had come by then, even
         if the file holds fewer."""
-        report = self._stands()
+        report = self._report_now()
         return self._size() if report.status in ("running", "lost") else report.total_bytes
 
     def _size(self) -> int:
@@ -4910,7 +4960,7 @@ class Job(NotCopied):
     @property
     def duration_s(self) -> float:
         """Seconds that the shell has run."""
-        report = self._stands()
+        report = self._report_now()
         if report.status == "running":
             return max(0.0, time.time() - self.created)
         return report.duration_s
@@ -4941,7 +4991,7 @@ class Job(NotCopied):
         )
         deadline = _deadline(timeout_s)
         offset, part = 0, b""
-        for _ in _looks(deadline):  # the file alone says when there is more
+        for _ in _poll_until(deadline):  # the file alone says when there is more
             has_ended = self.status != "running"
             if self._size() < offset:  # emptied: from its beginning
                 offset, part = 0, b""
@@ -4963,7 +5013,7 @@ class Job(NotCopied):
         with _open_own(self.output_file) as file:
             file.seek(offset)
             data = file.read(most)
-        at = self._stands().at - offset
+        at = self._report_now().at - offset
         if not 0 <= at <= len(data):
             at = len(re.sub(_NOTE_AT_END, b"", data))
         return data[:at], data[at:]
@@ -4992,9 +5042,9 @@ class Job(NotCopied):
         """Does what `kill` does; a cancel on the way is a second request: KILL."""
         begun = monotonic()
         asked = 0
-        for _ in _looks(begun + self._grace_s + UNKILLABLE_S + HOST_SLACK_S):
+        for _ in _poll_until(begun + self._grace_s + UNKILLABLE_S + HOST_SLACK_S):
             if not self._read_record()[1]:
-                self.wait(LOOK_AROUND_S)  # the message of the end may be on its way
+                self.wait(CHECK_EVERY_S)  # the message of the end may be on its way
                 return self.status != "lost"
             # The grace of this tool may be shorter than that of the job.
             if asked < 1 + max(cancel.count, monotonic() >= begun + self._grace_s):
@@ -5006,7 +5056,7 @@ class Job(NotCopied):
     def _tell(self, profile: Profile) -> Outcome:
         """What the job has said since the last time; once it has ended, how, and the tails of all
         that it said. A file that became shorter is read from its beginning."""
-        report = self._stands()
+        report = self._report_now()
         is_running = report.status == "running"
         if self._streams:
             path = self.output_file or None
@@ -5045,7 +5095,7 @@ def _await_ends(jobs: Sequence[Job], one_will_do: bool, timeout_s: float | None)
     """Those of the jobs that have ended, as soon as all have, or one will do, or the time is
     over."""
     ended: list[Job] = []
-    for _ in _looks(_deadline(timeout_s)):
+    for _ in _poll_until(_deadline(timeout_s)):
         ended = [job for job in jobs if job.status != "running"]
         if len(ended) == len(jobs) or (ended and one_will_do):
             break
@@ -5058,6 +5108,8 @@ def _await_ends(jobs: Sequence[Job], one_will_do: bool, timeout_s: float | None)
 # answer is written.
 
 MAX_JOBS = 32  # background jobs of one tool that live at once
+JOBS_NAMED = 32  # that one answer lists
+ENDED_JOBS_KEPT = 32  # that keep the last of their output in memory
 
 
 def check_directory(cwd: AnyPath | None) -> str:
@@ -5073,11 +5125,8 @@ def check_directory(cwd: AnyPath | None) -> str:
     try:
         os.stat(path + "/")  # ENOTDIR where it is a file
     except OSError as problem:
-        tilde = ", and ~ is not expanded" * str(cwd).startswith("~")
         raise OSError(
-            problem.errno,
-            "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror),
-            path,
+            problem.errno, "cwd takes an existing directory (%s)" % problem.strerror, path
         ) from None
     return path
 
@@ -5148,15 +5197,15 @@ class JobTable:
         most = self._terms.max_jobs
         if count < most:
             return None
-        self.give_back_place(exchange)
-        jobs = name_jobs(live[:MAX_JOBS]) or "none has a number yet"
+        self.release_place(exchange)
+        jobs = name_jobs(live[:JOBS_NAMED]) or "none has a number yet"
         return reject(
             "too_many_jobs",
             "too many background jobs (%d of at most %d); "
             "stop one with kill -9 -PID to make room: %s" % (count, most, jobs),
         )
 
-    def give_back_place(self, exchange: Exchange) -> None:
+    def release_place(self, exchange: Exchange) -> None:
         """The job has started, or will not."""
         with suppress(ValueError):  # given back already, or no background command
             self._starting.remove(exchange)
@@ -5173,7 +5222,7 @@ class JobTable:
 
     def start_monitor(self, job: Job, exchange: Exchange, is_kept: bool) -> None:
         """Starts the monitor thread of a job, whose end is to be told."""
-        self.give_back_place(exchange)  # at once, so that the job is not counted twice
+        self.release_place(exchange)  # at once, so that the job is not counted twice
         self._started[job.pid] = job
         _engine.monitored.add(job)
         if not exchange.start_monitor(partial(self._monitor, job, exchange, is_kept)):
@@ -5190,7 +5239,7 @@ class JobTable:
             raw = end.raw if is_kept else ()
             job._take_end(end.report, [narrow(stream, self._terms.profile) for stream in raw])
         self._recent.append(job)
-        if len(self._recent) > MAX_JOBS:  # the latest keep their streams (021.8), 200 KiB each
+        if len(self._recent) > ENDED_JOBS_KEPT:  # the latest keep their streams (021.8)
             oldest = self._recent.popleft()
             oldest._take_end(oldest._report, ())
         on_end = self._terms.on_job_end
@@ -5225,7 +5274,7 @@ class JobTable:
                 latest = self._by_number[pid] = job
         if latest is None:
             running = [job for job in jobs if job.status == "running"]
-            named = name_jobs(running[-MAX_JOBS:]) or "none"
+            named = name_jobs(running[-JOBS_NAMED:]) or "none"
             raise LookupError(
                 "no background process has the pid %s; running: %s" % (pid, named)
             )
@@ -5248,16 +5297,13 @@ class JobTable:
 class Session:
     """How a tool answers its calls, and what is remembered from one to the next."""
 
-    def __init__(self, terms: Terms, withheld: dict[str, str]) -> None:
+    def __init__(self, terms: Terms, withheld: Withheld) -> None:
         self.terms = terms
+        self.python = _python()
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
-        # What no answer has told yet: withheld names, each with why, and two notes.
+        # What no answer has told yet: withheld names, and a note.
         self._untold = withheld
-        self._unlocked = [
-            "files cannot be locked in the folder of the job: "
-            "another program may not see whether the job lives, and old output files stay"
-        ]
         self._hints = [
             "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
         ]
@@ -5337,7 +5383,7 @@ class Session:
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
-        exchange = Exchange(plan, self.closing, cancel)
+        exchange = Exchange(plan, self.python, self.closing, cancel)
         job = None
         is_answered = False
         try:
@@ -5348,7 +5394,7 @@ class Session:
             if cancel._withdrawn:
                 report = outcome.report._replace(status="cancelled", exit_code=None)
                 return self._finish(outcome._replace(report=report, path=None), cancel)
-            result = self._finish(outcome, cancel, job, plan.env or ())
+            result = self._finish(outcome, cancel, job, plan.env)
             if request.whole and result.truncated:
                 result = with_whole_streams(result, self.terms.profile)
             if job is not None and outcome.report.status == "running":
@@ -5359,19 +5405,16 @@ class Session:
             if not is_answered:
                 exchange.abandon()
                 self.jobs.forget(job)
-            self.jobs.give_back_place(exchange)
+            self.jobs.release_place(exchange)
 
     def _tell(
         self, outcome: Outcome, plan: Plan, request: Request, start: Start, starts: list[Start]
     ) -> Outcome:
-        """The outcome with the texts of its streams, and with the notes on the record of a job and
-        on what is carried over. `start`: what the command began with; `starts`: see Carry."""
+        """The outcome with the texts of its streams, and with the notes on what is carried
+        over. `start`: what the command began with; `starts`: see Carry."""
         report, notes = outcome.report, list(outcome.notes)
-        if report.unlocked:
-            notes += self._unlocked
-            self._unlocked = []
         if plan.carries or (report.error == "spawn_failed" and not request.env):
-            notes += self._carry.take_over(report, start, starts, os.sysconf("SC_ARG_MAX"))
+            notes += self._carry.take_over(report, start, starts)
         outcome = outcome._replace(notes=notes, mode=request.mode, command=request.command)
         return fit_streams(outcome, self.terms.profile)
 
@@ -5409,9 +5452,8 @@ class BashTool(NotCopied):
 
     `withheld` holds the names that were kept out of the environment. Commands start with the
     umask and the resource limits that this process had when its first command began. A program
-    that confines itself (chroot, capabilities, landlock) does so before its first command; a
-    tool that is made after a change of root, capabilities, no_new_privs or namespaces runs its
-    commands confined. Raises ValueError for a mistake in these, and OSError (FileNotFoundError,
+    that confines itself (chroot, capabilities, landlock) does so before its first command: later
+    commands would not be confined. Raises ValueError for a mistake in these, and OSError (FileNotFoundError,
     NotADirectoryError, PermissionError, ...) for a `cwd` that is no directory and a `state_dir`
     that can never be one: these two looks may hang."""
 
@@ -5451,7 +5493,6 @@ class BashTool(NotCopied):
         require(right, "max_jobs", "a whole number from 0 up", max_jobs)
         first = Start(fsencode(check_directory(cwd)), encode_env(passed))
         folder = default_folder(row) if state_dir is None else check_state_folder(state_dir)
-        _engine.confinement = confinement()
         self._on_call = on_call
         terms = Terms(
             profile=row,
@@ -5541,7 +5582,7 @@ class BashTool(NotCopied):
         cancel: Cancel | None = None,
         on_output: OnText | None = None,
     ) -> Result:
-        """The same for Python callers, with what a model cannot say.
+        """The same for Python callers, with whole streams and with what a model cannot say.
 
         timeout_s  seconds, in place of the mode's limit
         cwd        the directory of this command, relative to the tool's. If that cannot be entered
@@ -5584,7 +5625,7 @@ class BashTool(NotCopied):
         any: bool = False,
         timeout_s: float | None = None,
     ) -> list[Job]:
-        """The job or jobs that have ended, once all of them have, or with `any` one of them, or after
+        """The jobs that have ended, once all of them have, or with `any` one of them, or after
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
         tool. The next answer to the model reports the ends all the same. Raises ValueError for
         what is no job and no number."""
@@ -5592,7 +5633,7 @@ class BashTool(NotCopied):
             jobs = self._session.jobs.live()
         waited = list(jobs) if isinstance(jobs, Iterable) else [jobs]
         right = all(isinstance(job, Job) for job in waited)
-        require(right, "wait", "a Job or several", jobs)
+        require(right, "jobs", "a Job or several", jobs)
         return _await_ends(waited, any, timeout_s)
 
     def close(self) -> None:
@@ -5643,7 +5684,6 @@ class BashTool(NotCopied):
 
 # fmt: off
 MAX_MESSAGE_BYTES = 16 * MIB  # of a client; a command is at most some 300 KB by its description
-MESSAGE_END_BYTES = 4 * KIB   # of each end of a longer message, in which its id is looked for
 MAX_CALLS = 64                # of one client at a time; a call takes a thread and a descriptor
 OUTBOX_MESSAGES = 32          # that wait to be written; while it is full nothing is read
 PROGRESS_BYTES = 8128         # of live output in a progress message: 8 KiB, with the line on what
@@ -5747,27 +5787,6 @@ def call_message(call: Call, result: Result, structured: bool) -> Message:
 def _id(value: Any) -> Id | None:
     """The value, if it can name a request or its progress; else None."""
     return value if isinstance(value, str) or is_integer(value) else None
-
-
-# The id in the first and the last bytes of a message that is too long, with a NUL between: only
-# members whose values are plain stand before the id at the beginning, or behind it at the end.
-_MEMBER = rb'"(?:[^"\\\0]|\\.)*"\s*:\s*(?:"(?:[^"\\\0]|\\.)*"|[^\s",{}[\]\0]+)\s*'
-_ID = rb'"id"\s*:\s*("(?:[^"\\\0]|\\.)*"|-?[0-9]+)\s*'
-_LONG = rb"\A\s*\{\s*(?:%b,\s*)*?%b[,}]|[{,]\s*%b(?:,\s*%b)*\}\s*\Z" % (
-    _MEMBER,
-    _ID,
-    _ID,
-    _MEMBER,
-)
-
-
-def _id_of_long(line: bytes) -> Id | None:
-    """The id of a message that is too long, where one of its ends shows it."""
-    found = re.search(_LONG, line[:MESSAGE_END_BYTES] + b"\0" + line[-MESSAGE_END_BYTES:])
-    try:
-        return load_json(found[found.lastindex or 0]) if found else None
-    except ValueError:
-        return None
 
 
 def _object(owner: Message, name: str) -> Message:
@@ -6028,14 +6047,14 @@ class Server:
 
     def _read(self) -> None:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
-        byte more than is allowed, and its end."""
+        byte more than is allowed."""
         chunk = b""
         with suppress(OSError):  # ECONNRESET: the client has left, and did not read all
             chunk = os.read(_SOURCE, READ_BYTES)
         self._at_end = not chunk
         first, *others = (chunk or b"\n").split(b"\n")  # the last line may have no newline
         self._line += first
-        del self._line[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]
+        del self._line[MAX_MESSAGE_BYTES + 1 :]
         for other in others:
             self._inbox.append(bytes(self._line))
             self._line = bytearray(other)
@@ -6081,11 +6100,8 @@ class Server:
             if not message.strip():
                 return None
             if len(message) > MAX_MESSAGE_BYTES:
-                return error_message(
-                    _id_of_long(message),
-                    INVALID_REQUEST,
-                    "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES),
-                )
+                why = "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES)
+                return error_message(None, INVALID_REQUEST, why)
             try:
                 message = load_json(message)
             except ValueError as problem:
@@ -6193,26 +6209,6 @@ def _write(fd: int, text: str) -> None:
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
 
 
-# What is taken out of live output for a terminal. Group 1, colours, is put back.
-_FOREIGN = (
-    r"(\x1b\[[0-9:;]*m)|\x1b\[[0-?]*[ -/]*[@-~]?"
-    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\|\x1b?\Z)|\x1b[ -/]*[0-~]?"
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
-)
-_BEGUN = r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,4096}\x1b?|[ -/]*)\Z"
-
-
-def _show(begun: list[str], text: str) -> None:
-    """Writes live output to standard error; where that is a terminal, text, colours and carriage
-    returns alone: any other sequence could set its clipboard or switch its screen. `begun`: what
-    may be the beginning of one, whose rest comes with the next piece."""
-    if os.isatty(2):
-        text = "".join(begun) + text
-        begun[:] = re.findall(_BEGUN, text)
-        text = re.sub(_FOREIGN, r"\1", text)
-    _write(2, text)
-
-
 # One of these is asked for; the other options go with all of them, or with those that stand here.
 _VERBS = "command schema mcp jobs kill version".split()
 _GOES_WITH = {
@@ -6265,7 +6261,7 @@ def _add_settings(parser: Any) -> None:
         "--timeout",
         metavar="SECONDS",
         type=float,
-        help="in place of the mode's limit; with --mcp of the mode default",
+        help="in place of the mode's limit; --mcp: of the mode default",
     )
     add("--cwd", metavar="DIR", help="where the command runs")
     add(
@@ -6287,7 +6283,7 @@ def _add_settings(parser: Any) -> None:
     repeated(
         "--set",
         metavar="NAME=VALUE",
-        help="change the profile: slow=3600, grace_s=2, saves=false; may be repeated",
+        help="limits, flags: slow=3600, saves=false; may be repeated",
     )
 
 
@@ -6350,26 +6346,11 @@ def _options(argv: Sequence[str] | None) -> Any:
 _FLAGS = "nonzero_is_error", "saves"
 
 
-def _changed(row: Profile, given: Fields) -> Profile:
-    """The row with these values of its fields, and limits of its modes."""
-    limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
-    return replace(row, timeouts_s=limits, **given)
-
-
 def _profile(name: str, settings: Sequence[str]) -> Profile:
-    """The row with this name, with other limits: those of BASH_TOOL_TIMEOUTS, a JSON object of
-    seconds such as {"default": 5, "grace_s": 1}, then the settings NAME=VALUE. Raises ValueError
-    for what makes no sense."""
+    """The row with this name, changed by settings NAME=VALUE, of which the last one wins. Raises
+    ValueError for what makes no sense."""
     row = PROFILES[name]
-    known = (*row.timeouts_s, *WAITS)
-    try:
-        given = load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
-        if not isinstance(given, dict) or not given.keys() <= set(known):
-            raise ValueError("takes a JSON object of seconds for %s" % join_names(known))
-        row = _changed(row, given)
-    except ValueError as problem:
-        raise ValueError("BASH_TOOL_TIMEOUTS: %s" % problem) from None
-    numbers = (*known, *LIMITS_ON_OUTPUT)
+    numbers = (*row.timeouts_s, *WAITS, *LIMITS_ON_OUTPUT)
     for setting in settings:
         name, _, value = setting.partition("=")
         is_number = name in numbers and re.fullmatch(r"(0|[1-9][0-9]*)(\.[0-9]+)?", value)
@@ -6380,7 +6361,10 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
             % (join_names(numbers), join_names(_FLAGS)),
             setting,
         )
-        row = _changed(row, {name: load_json(value)})
+        changes: Fields = {name: load_json(value)}
+        if name in row.timeouts_s:
+            changes = {"timeouts_s": {**row.timeouts_s, **changes}}
+        row = replace(row, **changes)
     return row
 
 
@@ -6399,7 +6383,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
-        _engine.python = None
+        tool._session.python = None
     cancel = Cancel()
     told = (
         "bash_tool.py: the command has %gs to end; Ctrl-C again ends it now\n"
@@ -6422,7 +6406,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
             mode=options.mode,
             timeout_s=options.timeout,
             cancel=cancel,
-            on_output=partial(_show, []) if options.follow else None,
+            on_output=partial(_write, 2) if options.follow else None,
         )
     signal.alarm(0)
     _write(1, with_newline(json.dumps(result.to_dict()) if options.json else result.text))
@@ -6437,7 +6421,7 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     for job in jobs:
         line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
             job.pid,
-            "running" if job.status == "running" else describe_end(job._stands(), ""),
+            "running" if job.status == "running" else describe_end(job._report_now()),
             job.duration_s,
             format_size(job.total_bytes),
             make_printable(job.output_file),

@@ -393,7 +393,7 @@ def test_req_bash_002_10_a_filter_gets_the_end_of_its_input(filters):
 # ---- 003 Jobs ------------------------------------------------------------------------------------------------------
 @clause("003.1", saboteur=("job_lines", "kill -9 -", "kill -9 "))
 def test_req_bash_003_1_answers_at_once():
-    assert bash_tool.LOOK_S == 0.3
+    assert bash_tool.EARLY_END_S == 0.3
     times = []
 
     @few(endless())
@@ -507,12 +507,14 @@ OVERLONG = [
 ]
 
 
-@clause("003.7", ("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES"))
+@clause(
+    "003.7", ("_become_subreaper", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "HAS_CHILDREN_FILES")
+)
 @pytest.mark.parametrize("command", first_of(OVERLONG, OVERLONG[0]))
 def test_req_bash_003_7_the_limit_needs_no_host(command):
     ended = bash_tool.Report("timed_out", limit_s=86400.0)
     assert MODES.timeouts_s["background"] == 86400
-    assert bash_tool.describe_end(ended, ":") == "failed: timed out after 86400s"
+    assert bash_tool.describe_end(ended, in_file=True) == "failed: timed out after 86400s"
     program = """
         profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.2), grace_s=0.3)
         BashTool(state_dir="state", profile=profile).run("echo $$ > me; " + sys.argv[1], mode="background")
@@ -834,7 +836,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         job = tool.job(result.pid)
         assert not eventually(lambda: job.status != "running", 0.5)
         begun = time.monotonic()
-    assert not alive(job.pid) and job.status == "cancelled" and time.monotonic() - begun < 10
+    assert not alive(job.pid) and job.status == "cancelled" and time.monotonic() - begun < 5 + slack_s()
     limited = dataclasses.replace(keeping, timeouts_s=dict(keeping.timeouts_s, default=0.3, background=1.0))
     with BashTool(profile=limited) as tool:
         job = tool.job(tool.run(NAP).pid)
@@ -851,7 +853,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert job.kill() and not alive(job.pid)
 
 
-@clause("003.18", saboteur=("Exchange._ask", '"no supervisor could be started: " + why', '""'))
+@clause("003.18", saboteur=("Exchange._try_supervisors", '"no supervisor could be started: " + why', '""'))
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
@@ -914,7 +916,7 @@ def test_req_bash_003_20_files_that_fail(fault):
                 assert "20000\n" in Path("elsewhere").read_text()
 
 
-@clause("003.21", saboteur=("Life._watch", "self.known_as_job and code < 0", "False"))
+@clause("003.21", saboteur=("Life._watch", "self.is_announced and code < 0", "False"))
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
 def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
     for name in ("server", "quiet", "go"):
@@ -1005,7 +1007,6 @@ WITHOUT_LOCKS = """
         raise OSError(int(sys.argv[1]), os.strerror(int(sys.argv[1])))
     fcntl.flock = os.fchmod = refuse
     bash_tool = sys.modules[BashTool.__module__]
-    bash_tool._engine.python = None
     tool = BashTool(state_dir="s")
 """
 LACKS = [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EPERM]
@@ -1016,8 +1017,6 @@ LACKS = [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EPERM]
 def test_req_bash_003_25_jobs_without_locks(number):
     program = """
         first, second = (tool.run("sleep 600", mode="background") for _ in range(2))
-        assert first.notes == ("files cannot be locked in the folder of the job: "
-            "another program may not see whether the job lives, and old output files stay",) and not second.notes
         for result in first, second:
             for job in bash_tool.Job(result.output_file), tool.job(result.pid):
                 assert job.status == "running", job
@@ -1045,16 +1044,19 @@ def test_req_bash_004_1_leads_a_session():
 
 SECRET_NAMES = """MY_API_KEY API_KEY apiKey AppSecret db_password PGPASSWORD ORA_PASSWD some_auth_var AWS_CREDS USER_CREDENTIAL
 GITHUB_TOKEN NPM_AUTH MYSQL_PWD DB_PASS aws_secret_access_key GH_PAT SESSION_COOKIE JWT OPENAI_APIKEY SSH_PASSPHRASE TOKEN APIkey
-PUBLIC_AUTH ROOT_PASSWDS SSHPASS DBPASS SMTPPASS DB_PW LDAP_BINDPW AUTHORIZATION HTTP_AUTHORIZATION MASTERKEY SIGNINGKEY
+MY_PUBLIC_AUTH ROOT_PASSWDS SSHPASS DBPASS SMTPPASS DB_PW LDAP_BINDPW AUTHORIZATION HTTP_AUTHORIZATION MASTERKEY SIGNINGKEY
 TS_AUTHKEY MAX_TOKENS PW_PASSWORD GIT_CONFIG_KEY OTEL_EXPORTER_OTLP_HEADERS OTEL_EXPORTER_OTLP_TRACES_HEADERS BW_SESSION
-OP_SESSION_my FASTLANE_SESSION WORDPRESS_NONCE_SALT MY_SITE_API_KEY""".split()
+OP_SESSION_my FASTLANE_SESSION WORDPRESS_NONCE_SALT MY_SITE_API_KEY PASSWORD2 DB_PASSWORD_NEW OLD_PASSWORD1 PASSPHRASE
+PASSWORDS SMTP_PASS2 dbPasswordOld CACHE_API_KEY""".split()
 OPEN_NAMES = """KEYBOARD_LAYOUT MONKEY KEYNOTE_SPEAKER CERTIFIED_DIVER AUTHENTICATION_FLOW PRIVATE_JET_OWNER GIT_AUTHOR_NAME
 SSH_AUTH_SOCK DB_PASSWORD_FILE TOKENIZERS_PARALLELISM COMPASS_HEADING MY_PUBLIC_KEY SECRETARY TURKEY AUTHOR KEYSTONE
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY VSCODE_GIT_ASKPASS_NODE BYPASS_HOSTS MULTIPASS_STORAGE PW_TEST_REPORTER
 GIT_CONFIG_KEY_0 SSHPASS_FILE TOKENS_PATH PWD OLDPWD MAVEN_OPTS AUTHORIZED_USER BUNDLE_GEMS__EXAMPLE__COM
-POSTGRES_HOST_AUTH_METHOD STRIPE_PUBLISHABLE_KEY RECAPTCHA_SITE_KEY SALT_MASTER DESKTOP_SESSION EXTRA_HEADERS""".split()
+POSTGRES_HOST_AUTH_METHOD STRIPE_PUBLISHABLE_KEY RECAPTCHA_SITE_KEY SALT_MASTER DESKTOP_SESSION EXTRA_HEADERS
+PARTITION_KEY sortKey CACHE_KEYS MY_ROW_KEY BANDPASS_FILTER""".split()
 SETTINGS = ["", *"0 1 42 -3 +0.5 2024 true False YES no On OFF none trust md5 scram-sha-256 Basic RS256".split()]
-PASSWORDS = "db_password PGPASSWORD ORA_PASSWD MYSQL_PWD DB_PASS SSHPASS DBPASS SMTPPASS PW_PASSWORD".split()
+PASSWORDS = """db_password PGPASSWORD ORA_PASSWD MYSQL_PWD DB_PASS SSHPASS DBPASS SMTPPASS PW_PASSWORD SSH_PASSPHRASE
+ROOT_PASSWDS DB_PW LDAP_BINDPW PASSWORD2 DB_PASSWORD_NEW OLD_PASSWORD1 PASSPHRASE PASSWORDS SMTP_PASS2 dbPasswordOld""".split()
 NO_SETTINGS = ["plain", "hunter2", "12a4", "1.2.3", "truest", "password", "1" * 16, "/Tq0vb/X8mLw2R"]
 
 
@@ -1131,7 +1133,7 @@ OPEN_VALUES = [
 ]
 
 
-@clause("004.3", saboteur=("looks_secret", "in SECRET_RULES", "in SECRET_RULES[1:]"))
+@clause("004.3", saboteur=("looks_secret", "in SECRET_RULES", "in SECRET_RULES[2:]"))
 @given(any_of(*SECRET_VALUES, *OPEN_VALUES), any_of("X", "DATABASE_URL", "HOME", "SOME_FILE"), any_of(*GIT_PAIRS))
 def test_req_bash_004_3_withholds_by_value(value, name, part):
     env, withheld = bash_tool.scrub_env({name: value})
@@ -1206,7 +1208,7 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
         for command in ("sleep 600", cleans, below, "kill -STOP $$; sleep 600"):
             begun = time.monotonic()
             assert tool.run(lasting(command)).status == "timed_out"
-            assert time.monotonic() - begun < 20
+            assert time.monotonic() - begun < 5 + slack_s()
 
 
 @clause("004.7", saboteur=("Command.report", "self.leftovers", "_kill_below()\nself.leftovers"))
@@ -1312,9 +1314,10 @@ PLAIN_ENDINGS = (
     "FILE PATH DIR DIRECTORY SOCK SOCKET NAME URL URI ENDPOINT HOST HOSTNAME DOMAIN SERVER PORT ADDR ADDRESS REALM NAMESPACE "
     "REGION ARN PREFIX ISSUER AUDIENCE PROVIDER OWNER USER USERNAME ALIAS EXPIRES EXPIRY EXPIRATION TTL LIFETIME DURATION "
     "TIMEOUT PATHS DOMAINS PROVIDERS SCOPE SCOPES TYPE METHOD FORMAT ALG ALGORITHM "
-    "SAMESITE VERSION EXPIRE"
+    "SAMESITE VERSION EXPIRE COLUMN FIELD FIELDS CONVERTER SERIALIZER DESERIALIZER CLASS PATTERN REGEX TABLE LENGTH SIZE "
+    "COUNT LIMIT ROUNDS INTERVAL SECONDS DAYS MS"
 )
-PLAIN_ENDINGS, OF_TWO_WORDS = PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE", "CLIENT_ID"]
+PLAIN_ENDINGS, OF_TWO_WORDS = PLAIN_ENDINGS.split(), ["EXPIRES_IN", "EXPIRES_AT", "MAX_AGE", "CLIENT_ID", "ENV_VAR"]
 BY_WORD = "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
 BY_ENDING = "PASSWORD SSHPASS BINDPW DB_PWD PASSPHRASE SECRET TOKEN GH_TOKENS APIKEY SECRETKEY CREDENTIALS".split()
 PLACES = """/root/.ssh/id ~/.netrc ./certs/Server1.pem /home/user1/keys /Users/Me/Keys /k https://login.example.org/realms/main
@@ -1418,6 +1421,23 @@ def test_req_bash_004_13_no_later_line_runs(line, around, by_timeout):
     result = BashTool(folder, profile=tiny(2 if by_timeout else 60, 5)).run(around, cancel=token)
     assert result.status == ("timed_out" if by_timeout else "cancelled")
     assert (folder / "begun").exists() and not (folder / "later").exists()
+
+
+PUBLISHED = """NEXT_PUBLIC_ NUXT_PUBLIC_ EXPO_PUBLIC_ PUBLIC_ VITE_ REACT_APP_ VUE_APP_ NG_APP_ GATSBY_ STORYBOOK_
+SANITY_STUDIO_""".split()
+PRIVATE_KEYS = [
+    value for value in SECRET_VALUES if re.search("PRIVATE|^LS0tLS1CRUdJTi", value) and "TOKEN" not in value
+]
+
+
+@clause("004.14", saboteur=("SECRET_RULES", "(?!.*(?:PRIVATE\\ KEY", "(?!.*(?:NO\\ KEY"))
+@given(any_of("", "MY_", "vite_"), any_of(*PUBLISHED), any_of("A_TOKEN", "ANON_KEY", "DB", "X"), any_of(*SECRET_VALUES))
+@example("", "VITE_", "X", PRIVATE_KEYS[0])
+def test_req_bash_004_14_what_a_bundler_publishes(begin, prefix, end, value):
+    assert len(PRIVATE_KEYS) == 5
+    for shown in (value, "a\n" + value):
+        is_secret = bash_tool.looks_secret(begin + prefix + end, shown)
+        assert is_secret == (begin != "" or value in PRIVATE_KEYS), (begin, prefix, end, shown)
 
 
 # ---- 005 No terminal -----------------------------------------------------------------------------------------------
@@ -1749,7 +1769,7 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
     timeout, background = (5000 if timeout == "5000" else timeout, True if background == "true" else background)
     least, most = (1, 86400000) if row is bash_tool.JOBS else (1000, SLOW_MS if row is MODES else 120000)
     whole = isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and float(timeout).is_integer()
-    detached = bool(background) or row is MODES and mode == "background"
+    detached = background is True or row is MODES and mode == "background"
     counts = timeout is not None and not detached
     if odd:
         wrong = 'unknown key "workdir"'
@@ -1824,7 +1844,7 @@ def test_req_bash_006_13_near_misses(number, form):
     assert asked(bash_tool.STREAMS, mode="", **of_command).startswith('invalid arguments: unknown key "mode"')
 
 
-@clause("006.14", saboteur=("define", "<= {*modes}", "!= {None}"))
+@clause("006.14", saboteur=("describe_tool", "<= {*modes}", "!= {None}"))
 @given(st.sets(any_of("slow", "background", "night")), st.booleans())
 @example({"slow", "background"}, True)
 @example({"slow"}, False)
@@ -1855,10 +1875,10 @@ def outcome_of(status, *streams, row=MODES, **fields):
         buffer = bash_tool.OutputBuffer(head, tail, counts)
         buffer.add(data)
         raw.append(buffer.captured())
-    return bash_tool.fit_streams(bash_tool.Outcome(status, raw=raw, **fields), row)
+    return bash_tool.fit_streams(bash_tool.Outcome(bash_tool.Report(status), raw=raw, **fields), row)
 
 
-@clause("006.15", saboteur=("unwrap", "isinstance(value, str) and", "value is None and"))
+@clause("006.15", saboteur=("unwrap", "return held", "return value"))
 @given(st.dictionaries(st.text(max_size=5), json_values(), max_size=3), st.text(max_size=9))
 @example({"command": "echo hi"}, "ls")
 @example({}, '"5"')
@@ -1869,7 +1889,7 @@ def test_req_bash_006_15_an_object_in_a_string(arguments, text):
 
     assert asked(json.dumps(json.dumps(arguments))) == asked(arguments) == asked(json.dumps(arguments))
     if not text.lstrip().startswith("{"):
-        assert asked(json.dumps(text)).reason.endswith(
+        assert asked(json.dumps(text)).report.reason.endswith(
             "expected a JSON object such as {\"command\": \"ls\"}, got string"
         )
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
@@ -1877,7 +1897,7 @@ def test_req_bash_006_15_an_object_in_a_string(arguments, text):
     assert bash_tool.handle(message, {"name": "bash"}).arguments == arguments
 
 
-@clause("006.16", saboteur=("parse_arguments", 'chosen.remove("command")', "pass"))
+@clause("006.16", saboteur=("parse_arguments", "chosen[1:] or chosen", "chosen"))
 @given(st.integers(1, 2**31 - 1), st.booleans(), st.booleans())
 @example(7, True, False)
 def test_req_bash_006_16_an_empty_command_beside_another_verb(pid, kills, both):
@@ -1887,11 +1907,11 @@ def test_req_bash_006_16_an_empty_command_beside_another_verb(pid, kills, both):
     pids = {"check_pid": pid if both or not kills else 0, "kill_pid": pid if both or kills else 0}
     said = asked(command="", **pids)
     if both:
-        assert said.reason.startswith("invalid arguments: exactly one of ")
+        assert said.report.reason.startswith("invalid arguments: exactly one of ")
     else:
         assert said == bash_tool.Inquiry(pid, kills)
     assert asked(command="") == asked(command="", check_pid=0) == bash_tool.Request("", "default")
-    assert asked(command="ls", check_pid=pid).reason.startswith("invalid arguments: exactly one of ")
+    assert asked(command="ls", check_pid=pid).report.reason.startswith("invalid arguments: exactly one of ")
     row = bash_tool.carrying(MODES)
     assert asked(row, command="", restart=True) == bash_tool.Restart()
     assert asked(row, command="", restart=False) == bash_tool.Request("", "default")
@@ -1964,7 +1984,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
 @clause(
     "007.5",
     (
-        "Exchange._ask",
+        "Exchange._try_supervisors",
         "return failed(\n                        \"status_unknown\",",
         "return Outcome(Report(\"exited\", 0)) or (",
     ),
@@ -2010,6 +2030,13 @@ def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
         assert result.text.startswith("[system error: the shell ")
     assert "sandbox: no namespace" in BashTool(shell=str(refuses)).run("x" * 300000).text
     assert BashTool(shell=("env", "-u", "X", "bash")).run("echo hi").text == "hi\n"
+    startup = tmp_path / "rc ]"
+    startup.write_text("echo why; exit 3")
+    told = (
+        '[system error: the shell bash ended (exit code 3) before it read the command; the file of BASH_ENV may have '
+    )
+    told += "ended it: %s]\nwhy\n" % bash_tool.quote(startup)
+    assert BashTool(env={"BASH_ENV": str(startup)}).run("echo hi").text == told
 
 
 # ---- 008 Text ------------------------------------------------------------------------------------------------------
@@ -2270,6 +2297,14 @@ def test_req_bash_009_4_a_file_that_fails_changes_one_line(monkeypatch):
             assert result.exit_code == 3 and "[full output may be incomplete: " in result.text
             assert "No space left" in result.text
             assert result.stdout.endswith("\n100000\n")
+            Path("small/fill").mkdir()
+            subprocess.run("cat /dev/zero >small/fill/x 2>/dev/null; rm small/*.log", shell=True)
+            Path("small/fill/y").write_bytes(b"")
+            subprocess.run("cat /dev/zero >small/fill/y 2>/dev/null", shell=True)
+            full = os.path.abspath("small") + ": No space left on device]"
+            assert ("[full output was not saved: " + full) in BashTool(state_dir="small").run("seq 100000").text
+            told = BashTool(state_dir="small").run("true", mode="background").text
+            assert told == "[system error: no file for the job could be made: %s\n" % full
 
 
 @clause("009.5", saboteur=("Output._write", "self.room < 0:", "False:"))
@@ -2381,7 +2416,7 @@ FLOODS = [  # examples, not drawn: each takes seconds, and differs in how fast a
 ]
 
 
-@clause("010.1", saboteur=("OutputBuffer.add", "del self._tail[:surplus]", "pass"))
+@clause("010.1", saboteur=("OutputBuffer.add", "self._surplus -= len(self._tail.popleft())", "break"))
 @pytest.mark.parametrize("flood", first_of(FLOODS, *FLOODS[:2]))
 def test_req_bash_010_1_a_flood_stays_small(flood):
     grown = in_host(
@@ -2458,7 +2493,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert took >= idle + more or max(pauses) > idle / 2  # on a busy machine the writer itself may have been silent
 
 
-@clause("011.2", saboteur=("leftover_notes", "list_processes(left), stop", '"processes", stop'))
+@clause("011.2", saboteur=("leftover_notes", "list_processes(leftovers), stop", '"processes", stop'))
 @few(st.integers(0, 3), st.integers(1, 3))
 def test_req_bash_011_2_names_the_leftover(code, count):
     with BashTool(profile=tiny(default=AMPLE_S, drain_idle_s=0.05)) as tool:
@@ -2554,7 +2589,7 @@ def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
         assert answer["structuredContent"]["leftovers"] == sorted(numbers) and len(numbers) == count
 
 
-@clause("011.7", saboteur=("name_descendants", "if process.line", ""))
+@clause("011.7", saboteur=("name_descendants", "if arguments and", "if"))
 def test_req_bash_011_7_what_is_ending_is_not_named():
     tool = BashTool(profile=tiny(default=AMPLE_S, drain_idle_s=0.1))
 
@@ -2577,6 +2612,15 @@ def test_req_bash_011_7_what_is_ending_is_not_named():
         result = tool.run(start + "until grep -q '^State:.Z' /proc/$!/status; do sleep 0.02; done")
         assert len(os.listdir("/proc/%d/task" % int(result.stdout))) == 2
         assert (result.notes, result.leftovers) == ((), ())
+    alone = "setsid bash -c 'exec -a \"%s\" sleep 7' & until grep -q 7 /proc/$!/cmdline; do sleep 0.02; done; "
+    for names, is_left in (("timeout", False), ("/bin/timeout", False), ("busybox timeout", False), ("xtimeout", True)):
+        with BashTool(profile=tiny(default=AMPLE_S, drain_idle_s=0.1), ephemeral=True) as tool:
+            result = tool.run("(%s) >/dev/null 2>&1" % (alone % names))
+            assert bool(result.leftovers) == is_left, (names, result)
+            job = tool.job(tool.run("(%s) >/dev/null 2>&1" % (alone % names), mode="background").pid)
+            assert job.wait(PATIENCE_S) and ("still running" in Path(job.output_file).read_text()) == is_left, names
+        with BashTool(ephemeral=True) as tool:  # the group is that of the shell
+            assert tool.run("bash -c 'exec -a timeout sleep 7' >/dev/null &").leftovers
 
 
 # ---- 012 The command's text ----------------------------------------------------------------------------------------
@@ -2659,7 +2703,7 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
         (folder / name).write_text("")
     result = tool.run("pwd; ls -A; stat -c %%a .; %s" % known.text)
     shown, why = (
-        bash_tool.make_printable(str(folder / name)),
+        bash_tool.make_printable(str(folder / name)).replace("]", "\\u005d"),
         ("No such file or directory", "Not a directory")[replaced],
     )
     note = "the working directory %s is gone (%s); the command ran in an empty scratch folder" % (shown, why)
@@ -2671,6 +2715,17 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
         os.unlink(folder / name)
     os.mkdir(folder / name)
     assert tool.run(": > here").error is None and os.listdir(folder / name) == ["here"]
+    deep = BashTool(folder, carry=True)  # below it is longer than a path may be
+    count = 5 if replaced else 22
+    deep.run("d=%s; for i in {1..%d}; do mkdir $d && cd $d; done" % ("]" + "d" * 239, count))
+    if replaced:
+        subprocess.run(["rm", "-r", str(folder / ("]" + "d" * 239))], check=True)
+    path = "%s%s" % (folder, count * ("/]" + "d" * 239))
+    shown = (path[:100] + "…" + path[-99:]).replace("]", "\\u005d")
+    why = "is gone (No such file or directory)" if replaced else "cannot be entered (File name too long)"
+    assert deep.run("true").notes == (
+        "the working directory %s %s; the command ran in an empty scratch folder" % (shown, why),
+    )
 
 
 WAYS_OF_MAKING = ["> a", "mkdir b", "ln -s no c", "mkfifo d", "> .e", "> f; rm f", "mkdir g; rmdir g"]
@@ -2719,7 +2774,6 @@ def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
             BashTool(path if absolute else cwd)
     assert raised.value.filename == path and repr(path) in str(raised.value)
     assert "cwd takes an existing directory" in str(raised.value)
-    assert ("~ is not expanded" in str(raised.value)) == (kind == "~" and not absolute)
     assert not list(folder.glob("*/*"))
     shown = " ".join(str(raised.value).split())
     if not absolute and kind != "shut off":
@@ -2784,7 +2838,7 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         for words in ("$%s f", "${%s} f", '"$%s" f', 'eval "$%s" f', "sh -c '$%s f'", "eval '\"$%s\" f'"):
             for name in editors:
                 refused = tool.run(words % name)
-                assert (refused.exit_code, refused.duration_s < 5) == (127, True), refused
+                assert (refused.exit_code, refused.duration_s < 3 + slack_s()) == (127, True), refused
                 assert bash_tool.NON_INTERACTIVE[name] in refused.text and "EDITOR=true" in refused.text, refused
         assert tool.run("$SUDO_EDITOR f").exit_code == 1
 
@@ -2959,7 +3013,7 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
         assert tool.call({"check_pid": pid}).notes == (note + secret,) and tool.call({"check_pid": pid}).notes == ()
 
 
-@clause("014.9", saboteur=("scrub_env", "not re.fullmatch(_FORCED_COLOUR, pair)", "True"))
+@clause("014.9", saboteur=("scrub_env", "not re.fullmatch(_NEVER_PASSED, pair)", "True"))
 @given(
     st.sets(any_of(*sorted(FORCED_COLOURS))),
     st.dictionaries(
@@ -2970,6 +3024,22 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
 def test_req_bash_014_9_no_forced_colours(forced, others):
     env, withheld = bash_tool.scrub_env({**{name: FORCED_COLOURS[name] for name in forced}, **others, **SHOWN_ANYWAY})
     assert not withheld and env == {**others, **SHOWN_ANYWAY, **bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
+
+
+HOOK_STATE = """DIRENV_DIFF DIRENV_WATCHES __MISE_DIFF __MISE_SESSION __RTX_DIFF __FNOX_SESSION _FLOX_HOOK_DIFF _DEVENV_DIFF
+__shadowenv_data HERMIT_ENV_OPS""".split()
+
+
+@clause("014.14", saboteur=("_NEVER_PASSED", "DIRENV_(?:BACKUP|DIFF|", "DIRENV_(?:BACKUP|"))
+@given(
+    st.sets(any_of(*HOOK_STATE)),
+    st.sets(any_of("DIRENV_DIR", "MISE_SHELL", "A_DIFF", "DESKTOP_SESSION", "X__MISE_DIFF")),
+    any_of("", "eJw", "{}\n"),
+)
+@example({"DIRENV_DIFF"}, set(), "eJw")
+def test_req_bash_014_14_no_state_of_prompt_hooks(names, others, value):
+    env, withheld = bash_tool.scrub_env(dict.fromkeys(names | others, value), ["*"])
+    assert not withheld and env == {**dict.fromkeys(others, value), **bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
 
 
 AUTHENTICATION = """fatal: Authentication failed for 'https://x/' | fatal: could not read Username for 'https://github.com'
@@ -3081,7 +3151,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("Exchange.abandon", "line.wait(until) and line.socket.recv(READ_BYTES)", "False"))
+@clause("015.2", saboteur=("Exchange.abandon", "channel.wait(until) and channel.socket.recv(READ_BYTES)", "False"))
 def test_req_bash_015_2_an_exception_in_the_caller():
     raised = {signal.SIGINT: KeyboardInterrupt, signal.SIGUSR1: Struck}
 
@@ -3106,13 +3176,13 @@ def test_req_bash_015_2_an_exception_in_the_caller():
             assert os.path.exists(child) and not lives_in(child)
 
     def while_a_deaf_command_runs():
-        tool = BashTool()
+        tool = BashTool(profile=dataclasses.replace(MODES, grace_s=60))
         for pauses_s in ((), (0.2, 0.2)):
             deaf, begun = "deaf-%d" % len(pauses_s), time.monotonic()
             with pytest.raises(KeyboardInterrupt):
                 strike(signal.SIGINT, deaf, *pauses_s)
                 tool.run("trap '' TERM; echo $$ > %s; while :; do sleep 1; done" % deaf)
-            assert time.monotonic() - begun < 10  # KILL after 0.5 s, not after the grace of 15 s
+            assert time.monotonic() - begun < 5 + slack_s()  # KILL after 0.5 s, not after the grace
             with contextlib.suppress(KeyboardInterrupt):
                 time.sleep(1)  # the second signal leaves, and the supervisor ends the command; the third may come later
             assert os.path.exists(deaf) and eventually(lambda: not lives_in(deaf), 5 + slack_s())
@@ -3145,14 +3215,19 @@ def test_req_bash_015_3_the_second_cancel_kills():
         begun = time.monotonic()
         deaf = "trap '' TERM; echo $$; touch begun; while :; do sleep 1; done"
         result = tool.run(deaf, cancel=cancelled_when("begun", times=2))
-        assert result.status == "cancelled" and time.monotonic() - begun < 30 and not alive(int(result.stdout))
+        assert (
+            result.status == "cancelled" and time.monotonic() - begun < 10 + slack_s() and not alive(int(result.stdout))
+        )
     with BashTool(profile=tiny(default=0.5, grace=60)) as tool:  # the timeout was the first reason to end it
         begun = time.monotonic()
         result = tool.run("trap '' TERM; while :; do sleep 0.1; done", cancel=cancelled_after(1.5))
-        assert result.status == "timed_out" and time.monotonic() - begun < 30
+        assert result.status == "timed_out" and time.monotonic() - begun < 10 + slack_s()
 
 
-@clause("015.4", saboteur=("Exchange._ask", 'if self._count_stops(): return Outcome(Report("cancelled"))', "pass"))
+@clause(
+    "015.4",
+    saboteur=("Exchange._try_supervisors", 'if self._count_stops(): return Outcome(Report("cancelled"))', "pass"),
+)
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     def with_a_token_that_is_cancelled():
         before, cancel = descriptors(), Cancel()
@@ -3324,21 +3399,15 @@ def test_req_bash_017_5_version():
     assert cli("--version").stdout.decode() == "bash_tool %s sha256:%s\n" % (bash_tool.__version__, digest)
 
 
-@clause("017.6", saboteur=("_profile", "row = _changed(row, given)", "pass"))
+@clause("017.6", saboteur=("_parser", 'os.environ.get("BASH_TOOL_PROFILE", "modes")', '"modes"'))
 def test_req_bash_017_6_environment():
     for name in (*PROFILES, "JOBS"):
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
         assert definition == BashTool(profile=PROFILES[name.lower()]).definition()
-    short = dict(os.environ, BASH_TOOL_TIMEOUTS='{"default": 0.3, "grace_s": 0.2}')
-    deaf = cli(lasting("trap '' TERM; echo on; sleep 600 & wait; wait"), env=short)
-    assert deaf.stdout.decode() == "[command timed out after 0.3s]\n%s\non\n" % LONGER_MODES
-    limits = ['{"default": %s}' % value for value in ('"1"', "-1", "0", "true", "1" + "0" * 900, "NaN")]
-    limits += ["soon", "[]", '{"slowly": 1}', '{"grace_s": -1}']
-    for name, value in [("PROFILE", "nobody"), *(("TIMEOUTS", value) for value in limits)]:
-        for argument in (":", "--mcp"):
-            done = cli(argument, env={**os.environ, "BASH_TOOL_" + name: value})
-            assert (done.returncode, done.stdout) == (125, b"") and b"Traceback" not in done.stderr
-            assert b"BASH_TOOL_" + name.encode() in done.stderr, done
+    for argument in (":", "--mcp"):
+        done = cli(argument, env={**os.environ, "BASH_TOOL_PROFILE": "nobody"})
+        assert (done.returncode, done.stdout) == (125, b"") and b"Traceback" not in done.stderr
+        assert b"BASH_TOOL_PROFILE" in done.stderr, done
 
 
 @clause("017.7", saboteur=("main", "deny=list(map(_typed, options.deny)),", ""))
@@ -3356,7 +3425,7 @@ def test_req_bash_017_7_deny():
 
     refuses()
     assert cli("--deny", "one", "echo fine").stdout == b"fine\n"
-    for extra in (("--timeout", "5"), ("--mode", "slow"), ("--follow",), ("--json",), ("--jobs",), ("echo hi",)):
+    for extra in (("--mode", "slow"), ("--follow",), ("--json",), ("--jobs",), ("echo hi",)):
         assert cli("--mcp", *extra).returncode == 125  # nothing that was said is ignored
     with Client("--deny", "touch") as client:
         assert "contains 'touch'" in client.said("touch three") and not Path("three").exists()
@@ -3462,9 +3531,7 @@ def test_req_bash_017_12_limits_that_are_set():
     definition = json.loads(cli("--set", "slow=7200", "--timeout", "60", "--schema").stdout)
     described = definition["input_schema"]["properties"]["mode"]["description"]
     assert described == "Execution mode: default (1min timeout), slow (120min timeout), background (detached)"
-    with Client(
-        "--timeout", "0.3", "--set", "saves=false", env=dict(os.environ, BASH_TOOL_TIMEOUTS='{"default": 60}')
-    ) as client:
+    with Client("--timeout", "0.3", "--set", "saves=false", env=dict(os.environ, BASH_TOOL_SET="default=60")) as client:
         assert client.said(lasting("echo on; sleep 600")).startswith("[command timed out after 0.3s]\n")
         assert "[full output" not in client.said("seq 100000")
     env = dict(os.environ, BASH_TOOL_SET="snip_size=3 grace_s=0.3")
@@ -3549,25 +3616,6 @@ def test_req_bash_017_15_one_interrupt_is_told_of(stderr):
         with contextlib.suppress(OSError):  # EIO of a terminal
             assert os.read(ours, 1000) == b""
         os.close(ours)
-
-
-SHOWN = ["a", "é 好", "\r", "\n", "\t", "\x1b[m", "\x1b[1;38:2;9m", "0;1m", "[2J"]
-HIDDEN = ["\x1b[2J", "\x1b[?1049h", "\x1b[3A", "\x1b]52;c;VE==\x07", "\x1b]0;title\x1b\\", "\x1bPx\x1b\\", "\x1bc"]
-HIDDEN += ["\x1b(0", "\x07", "\b", "\x0e", "\x9b", "\x7f", "\x1b\x07"]
-
-
-@clause("017.17", saboteur=("_show", 'text = "".join(begun) + text', "pass"))
-@given(st.lists(any_of(*SHOWN, *HIDDEN), max_size=12), st.lists(st.integers(0, 60), max_size=6))
-@example(["a", "\x1b]52;c;VE==\x07", "a", "\x1b[2J", "\x1b[m"], [4, 13, 16, 20])
-def test_req_bash_017_17_a_terminal_gets_text_and_colours(pieces, cuts):
-    shown, begun, whole = [], [], "".join(pieces)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "isatty", lambda fd: True)
-        patch.setattr(bash_tool, "_write", lambda fd, text: shown.append(text))
-        places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
-        for begin, end in zip(places, places[1:]):
-            bash_tool._show(begun, whole[begin:end])
-    assert "".join(shown) == "".join(piece for piece in pieces if piece in SHOWN)
 
 
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
@@ -3668,7 +3716,7 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
     "019.2",
     saboteur=(
         "Exchange._request",
-        "self._line = _engine.borrow",
+        "self._channel = _engine.borrow",
         "[n._line and n._line.send_stops(9) for n in list(_engine.exchanges)]\nself._line = _engine.borrow",
     ),
 )
@@ -3690,22 +3738,6 @@ def test_req_bash_019_2_calls_do_not_meet(commands, chance):
         else:
             assert result.text == "[command timed out after 1s]\n%s\nt\n" % LONGER_MODES
     assert len({result.output_file for result in results if result.output_file}) == 5
-
-
-@clause("019.3", saboteur=("Engine.borrow", "self.confinement", "()"))
-def test_req_bash_019_3_a_newer_tool_is_as_confined_as_its_host():
-    said = in_host("""
-        import ctypes
-        from bash_tool import BashTool
-        look = "grep NoNewPrivs: /proc/self/status"
-        tool = BashTool("/")
-        tool.run(look)
-        ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
-        print(tool.run(look).stdout + BashTool("/").run(look).stdout + tool.run(look).stdout)
-    """)
-    if said.split()[1] == "1":
-        pytest.skip("takes a process without no_new_privs")
-    assert said.split()[1::2] == ["0", "1", "1"]
 
 
 # ---- 020 The host dies ---------------------------------------------------------------------------------------------
@@ -3792,7 +3824,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
 
 
-@clause("020.4", saboteur=("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"))
+@clause("020.4", saboteur=("_become_subreaper", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"))
 @pytest.mark.parametrize("environment", first_of(["os.environ scrubbed", "given"], "given"))
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
     program = """
@@ -4091,7 +4123,7 @@ def test_req_bash_021_8_the_last_answer():
         assert killed.startswith("[Process %d exited with code 143 (SIGTERM).\n" % result.pid)
 
 
-@clause("021.9", saboteur=("JobTable.get", 'name_jobs(running[-MAX_JOBS:]) or "none"', '"none"'))
+@clause("021.9", saboteur=("JobTable.get", 'name_jobs(running[-JOBS_NAMED:]) or "none"', '"none"'))
 def test_req_bash_021_9_a_number_that_is_no_jobs():
     with BashTool(profile=keeping(0.5)) as tool:
         stranger = subprocess.Popen(lasting("sleep 600").split())
@@ -4866,10 +4898,10 @@ def test_req_bash_025_13_batches(messages):
         assert client.receive()["error"]["code"] == -32600
 
 
-@clause("025.14", saboteur=("Server._read", "del self._line[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]", "pass"))
+@clause("025.14", saboteur=("Server._read", "del self._line[MAX_MESSAGE_BYTES + 1 :]", "pass"))
 def test_req_bash_025_14_endless_lines():
     most = bash_tool.MAX_MESSAGE_BYTES
-    assert most == 16 * 1024 * 1024 and bash_tool.MESSAGE_END_BYTES == 4096
+    assert most == 16 * 1024 * 1024
     with Client() as client:
         room = most - len(json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1)))
         client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * room}))  # just fits
@@ -4877,7 +4909,7 @@ def test_req_bash_025_14_endless_lines():
         before = peak_bytes(client.process.pid)
         client.send(request("tools/call", "id", name="bash", arguments={"command": "true " + "x" * (room - 2)}))
         answer = client.receive()
-        assert (answer["id"], answer["error"]["code"]) == ("id", -32600) and "16MB" in answer["error"]["message"]
+        assert (answer["id"], answer["error"]["code"]) == (None, -32600) and "16MB" in answer["error"]["message"]
         for _ in range(48):
             client.process.stdin.write(b"x" * 2**20)
         client.send(b"")
@@ -5101,7 +5133,7 @@ def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
     assert "default (77s timeout)" in json.dumps(BashTool(timeout_s=77).definition())
     begun = time.monotonic()
     with BashTool(profile=tiny(grace=0.3), timeout_s=0.4) as tool:
-        assert tool.run(lasting("sleep 600")).status == "timed_out" and time.monotonic() - begun < 10
+        assert tool.run(lasting("sleep 600")).status == "timed_out" and time.monotonic() - begun < 5 + slack_s()
 
 
 latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
@@ -5109,7 +5141,7 @@ latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
 
 @clause("026.3", saboteur=("make_plan", "**env, **own}", "**own, **env}"))
 @few(any_of("default", "background"), st.dictionaries(any_of("MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"), latin))
-def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
+def test_req_bash_026_3_a_directory_and_variables_of_one_command(mode, env):
     Path("sub").mkdir(exist_ok=True)
     names = " ".join(["MY_TOKEN", "PAGER", "LANG", "EMPTY"])
     probe = 'pwd -P; for name in %s; do printf "%%s\\0" "${!name-unset}"; done >told' % names
@@ -5151,6 +5183,8 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
     with BashTool() as tool:
         result = tool.run(": > ran\n" + known.text, mode=mode, cwd=str(folder / path) if absolute else path)
         shown = bash_tool.make_printable(os.path.abspath(path))
+        shown = shown if len(shown) <= 200 else shown[:100] + "…" + shown[-99:]
+        shown = shown.replace("]", "\\u005d")
         told = "the working directory %s cannot be entered (%s)" % (shown, why)
         assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]\n" % told)
         assert (result.exit_code, result.notes) == (None, ()) and tool.jobs() == []
@@ -5194,7 +5228,7 @@ def test_req_bash_026_6_ok(name, known):
 
 @clause("026.7", saboteur=("BashTool.call", "cwd,", "None,"))
 @few(st.dictionaries(any_of("MY_TOKEN", "PAGER", "é"), latin))
-def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
+def test_req_bash_026_7_call_takes_a_directory_and_variables(env):
     Path("sub").mkdir(exist_ok=True)
     probe = 'pwd; for name in MY_TOKEN PAGER; do printf "%s\\0" "${!name-unset}"; done >told; echo $PAGER'
     with BashTool() as tool:
@@ -5252,11 +5286,15 @@ def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
         if not isinstance(value, str):
             with pytest.raises(ValueError, match="got %s$" % type(value).__name__):
                 tool.run(value)
-            mistakes = (tool.wait, "wait takes a Job"), (bash_tool.serve, "serve takes a BashTool")
-            for function, words in (*mistakes, (bash_tool.Job, "Job takes the path")):
+            mistakes = [(tool.wait, value or 5, "jobs takes a Job"), (tool.wait, [value], "jobs takes a Job")]
+            mistakes += [
+                (bash_tool.serve, value, "serve takes a BashTool"),
+                (bash_tool.Job, value, "Job takes the path"),
+            ]
+            for function, wrong, words in mistakes:
                 with pytest.raises(ValueError, match="^" + words):
-                    function([value] if function is tool.wait else value)
-            job = background(tool, "exit")
+                    function(wrong)
+            job = tool.job(tool.run("exit", mode="background").pid)
             with pytest.raises(ValueError, match="^read takes a whole number"):
                 job.read("x")
             assert tool.wait(job) == tool.wait([job]) == [job]
@@ -5489,7 +5527,7 @@ def line_numbers(text):
     return [line for line in text.split("\n") if re.fullmatch("[0-9]+", line)]
 
 
-@clause("026.19", saboteur=("Profile.__post_init__", "told == truncation.keeps", "True"))
+@clause("026.19", saboteur=("Profile.__post_init__", "told == self.truncation.keeps", "True"))
 @given(
     ROWS, ROWS, ROWS, ROWS, ROWS, st.integers(1, 3000), st.integers(1, 300), st.integers(1, 60), st.integers(0, 2000)
 )
@@ -6007,11 +6045,10 @@ def test_req_bash_028_12_every_number_is_the_commands(text, number, limit):
         assert tool.run("pwd").stdout == "/usr\n" or is_lost, (text, number)
 
 
-@clause("028.13", saboteur=("next_start", "or size > VARIABLE_BYTES", ""))
-@few(any_of([131060], [140000, 5], [3000000], [100000] * 30, [20000] * 140, [131066, 131067]))
+@clause("028.13", saboteur=("next_start", "> VARIABLE_BYTES", "> 2 * VARIABLE_BYTES"))
+@few(any_of([131060], [140000, 5], [3000000], [100000] * 9, [131066, 131067]))
 def test_req_bash_028_13_what_is_too_large_is_left_out(sizes):
     lines = ["export T_%d=$(head -c %d /dev/zero | tr '\\0' x)" % pair for pair in enumerate(sizes)]
-    limit = min(max(os.sysconf("SC_ARG_MAX"), 1 << 18), 6 << 20) - (1 << 17)
     with BashTool("/", carry=True) as tool:
         result = tool.run("\n".join(["cd /usr", *lines, "export T_LAST=1"]))
         shows = "pwd; for n in {0..199}; do v=T_$n; echo ${#v} ${!v+$n}; done | grep ' ' ; ls -d /; echo $T_LAST"
@@ -6019,13 +6056,9 @@ def test_req_bash_028_13_what_is_too_large_is_left_out(sizes):
         assert shown.exit_code == 0 and shown.stdout.startswith("/usr\n") and shown.stdout.endswith("/\n1\n")
         kept = {int(line.split()[1]) for line in shown.stdout.splitlines() if " " in line}
         lost = set(range(len(sizes))) - kept
-        small = [size for n, size in enumerate(sizes) if size + len("T_%d=" % n) + 1 <= 131072]
-        assert {n for n, size in enumerate(sizes) if size + len("T_%d=" % n) + 1 > 131072} <= lost
-        assert min((sizes[n] for n in lost), default=10**9) >= max((sizes[n] for n in kept), default=0)
-        assert bool(lost) == (len(small) < len(sizes) or sum(small) > limit - 20000)
+        assert {n for n, size in enumerate(sizes) if size + len("T_%d=" % n) + 1 > 131072} == lost
         notes = [note for note in result.notes if note.startswith("too large to carry over to the next command: ")]
-        assert len(notes) == bool(lost) and set(re.findall('"T_([0-9]+)"', "".join(notes))) <= set(map(str, lost))
-        assert len(re.findall('"T_', "".join(notes))) == min(len(lost), 20)
+        assert len(notes) == bool(lost) and set(re.findall('"T_([0-9]+)"', "".join(notes))) == set(map(str, lost))
         assert not shown.notes and not tool.run("true").notes
 
 
@@ -6095,7 +6128,7 @@ def test_req_bash_029_1_closing_leaves_nothing():
     assert len(set(pids)) == len(pids) >= 8 + 2 * count and all(map(alive, pids))
     begun = time.monotonic()
     tool.close()
-    assert not any(map(alive, pids)) and time.monotonic() - begun < 30
+    assert not any(map(alive, pids)) and time.monotonic() - begun < 10 + slack_s()
     assert all(job.status == "cancelled" for job in jobs)
     assert notes_in(jobs[0].output_file) == ["\n\n[background process failed: cancelled]\n"]
     with Client("--ephemeral") as client:

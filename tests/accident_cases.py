@@ -381,33 +381,6 @@ job = tool.job(tool.run("exec sleep " + sys.argv[1][1:], mode="background").pid)
 say(job.status, job.kill(), job.wait(5), job.status, tool.run("echo next").stdout)
 """
 
-# test_row_21_a_host_that_confines_itself_later: what it does, and where a command looks
-CONFINES = {
-    "no_new_privs": ("libc.prctl(38, 1, 0, 0, 0)", "grep NoNewPrivs: /proc/self/status"),
-    "capabilities": ("libc.prctl(24, 18, 0, 0, 0)", "grep CapBnd: /proc/self/status"),
-    "a network": ("libc.unshare(0x40000000)", "readlink /proc/self/ns/net"),
-    "a root": ("libc.chroot(os.environ['NEW_ROOT'].encode())", "ls -d /*"),
-}
-
-CONFINES_ITSELF = """
-import ctypes
-libc, (act, look) = ctypes.CDLL(None, use_errno=True), sys.argv[1:]
-tool = BashTool("/", profile=row(60))
-free, refused = tool.run(look).stdout, eval(act)
-say(refused and os.strerror(ctypes.get_errno()))
-later, newer = tool.run(look).stdout, BashTool("/", profile=row(60))
-expected = subprocess.run(["bash", "-c", look], stdout=subprocess.PIPE).stdout.decode()
-say(expected != free, later == free, newer.run(look).stdout == expected, tool.run(look).stdout == expected)
-"""
-
-NEW_ROOT = """
-mount -t tmpfs none $NEW_ROOT; touch $NEW_ROOT/of-the-new-root
-for path in bin dev lib lib64 proc tmp usr; do
-    if [ -L /$path ]; then cp -P /$path $NEW_ROOT
-    elif [ -e /$path ]; then mkdir $NEW_ROOT/$path; mount --rbind /$path $NEW_ROOT/$path; fi
-done; exec "$@"
-"""
-
 # test_row_22_a_disk_that_takes_nothing
 HAS_A_FULL_DISK = """
 tool = BashTool("/", profile=row(60), state_dir=os.path.join(os.environ["TMPDIR"], "state"))
@@ -580,11 +553,6 @@ LOOPS = {
         calls = [gevent.spawn(tool.run, "sleep 0.2; echo %d" % n) for n in range(5)]
         gevent.joinall(calls)
         say([call.value.text for call in calls])
-    """,
-    "eventlet": """
-        tool = BashTool(profile=row(60))
-        pool = eventlet.GreenPool()
-        say([result.text for result in pool.imap(tool.run, ["sleep 0.2; echo %d" % n for n in range(5)])])
     """,
     "uvloop": """
         async def main():

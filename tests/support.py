@@ -157,8 +157,8 @@ def written(source, prefix, folder=None):
 TOLD = "append(note)"
 NO_NOTE = ("Command.end_output", TOLD, "extend([note] * bool(names))")
 ABSENT_FEATURES = {
-    "proc": [("PROC", 'PROC = "/proc" if', "PROC: str | None = None if"), NO_NOTE],
-    "subreaper": [("_look_for_tree", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"), NO_NOTE],
+    "proc": [("PROC", '"/proc" if', '"/dev/null/proc" if'), NO_NOTE],
+    "subreaper": [("_become_subreaper", "HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "False"), NO_NOTE],
     "memfd": [("data_file", 'fd = os.memfd_create("btool")', "raise OSError")],
     "python": [("_python", "def _python() -> str | None:", "def _python() -> str | None:\n    return None")],
 }
@@ -269,7 +269,7 @@ def nothing_is_left(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # kept from its first use on, whatever TMPDIR is
     monkeypatch.chdir(tmp_path)
-    for name in "BASH_TOOL_PROFILE", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_STRUCTURED":
+    for name in "BASH_TOOL_PROFILE", "BASH_TOOL_SET", "BASH_TOOL_STRUCTURED":
         monkeypatch.delenv(name, raising=False)
     yield mark
     end_all(mark, tmp_path)
@@ -352,7 +352,7 @@ def default_signals():
 def long_look():
     """Within the block a command that ends by itself has ended when its start in the background is answered."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bash_tool, "LOOK_S", 60.0)
+        patched.setattr(bash_tool, "EARLY_END_S", 60.0)
         yield
 
 
@@ -713,7 +713,7 @@ class Client(Process):
         if env is None:
             env = dict(os.environ, BASH_TOOL_PROFILE=profile, BASH_TOOL_STRUCTURED="%d" % structured)
         if timeouts is not None:
-            env = dict(env, BASH_TOOL_TIMEOUTS=json.dumps(timeouts))
+            env = dict(env, BASH_TOOL_SET=" ".join("%s=%s" % limit for limit in timeouts.items()))
         if plain:
             options["start"] = lambda words, **more: forked_program(*words, module=module, **more)
             words = ["--mcp"]

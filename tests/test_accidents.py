@@ -24,11 +24,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.accident_cases import CANNOT_SEE, CANNOT_WRITE, CARRIES, CLOCK, CONFINES, CONFINES_ITSELF, DEAF, ELSEWHERE
+from tests.accident_cases import CANNOT_SEE, CANNOT_WRITE, CARRIES, CLOCK, DEAF, ELSEWHERE
 from tests.accident_cases import ENDS, FORKS, FULL, GROWING, GROWS, HAS_A_DIRECTORY_THAT_HANGS, HAS_A_FULL_DISK
 from tests.accident_cases import HAS_AN_ALARM, HAS_FEW_DESCRIPTORS, HAS_NO_DEV_NULL, HAS_NO_PROCESSES, HAS_SMALL_FILES
 from tests.accident_cases import HAS_WORKERS, HOLDS, IS_AN_ORDINARY_USER, IS_FROZEN, LAST_WORDS, LEFT, LIBRARY_ENDS
-from tests.accident_cases import LOOPS, NEW_ROOT, NOTEBOOK, PACKED, PLAIN, PROMPTS, PYTHON, SCREENS, STUBBORN, TEXTS
+from tests.accident_cases import LOOPS, NOTEBOOK, PACKED, PLAIN, PROMPTS, PYTHON, SCREENS, STUBBORN, TEXTS
 from tests.accident_cases import TOKENS, TREES
 from tests.processes import AMPLE_S, PATIENCE_S, alive, eventually, parent_of, running
 from tests.support import IMPORTABLE, MOUNTS, PID_NAMESPACE, PLAIN_PYTHON, TOOL, Client, Host, Process, bash_tool
@@ -162,7 +162,7 @@ def test_row_03_answered_at_once(tmp_path):
             assert eventually(lambda: not running(number))
             return took
 
-        assert eventually(lambda: seconds() < 0.6 + 0.02 * os.getloadavg()[0])
+        assert eventually(lambda: seconds() < 0.1 + slack_s() / 3)
 
     with_each_face(act, tmp_path)
 
@@ -317,7 +317,7 @@ def test_row_04_a_fork_server_that_is_hit_at_once():
                 bash_tool._engine.forget_fork_server()
                 bash_tool._engine._idle = []
                 hit = subprocess.Popen(["sh", "-c", "sleep %g; exec pkill -9 %s" % (n / 200, sys.argv[1])])
-                say(tool.run("echo alive").stdout, bash_tool._engine.python == sys.executable)
+                say(tool.run("echo alive").stdout, tool._session.python == sys.executable)
                 hit.wait()
     """
 
@@ -338,7 +338,7 @@ def test_row_05_nothing_waits_for_a_key():
         if program in "node bc ed sqlite3 gdb less more git ssh-keygen man top npm" and not shutil.which(program):
             return
         result = made(default=AMPLE_S).run(PROMPTS[case].format(n=unique()))
-        assert result.status == "exited" and result.duration_s < 10, result.text
+        assert result.status == "exited" and result.duration_s < 5 + slack_s(), result.text
         if case in ("git log", "less", "more", "pager"):
             assert result.exit_code == 0 and result.stdout.count("\n") > 3
         if case in ("editor", "eval editor", "visual", "git commit", "git rebase"):
@@ -880,10 +880,9 @@ def test_row_17_a_task_that_is_cancelled():
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_row_17_other_loops(loop):
-    """gevent's and eventlet's patched modules; uvloop's own waiting for children."""
+    """gevent's patched modules; uvloop's own waiting for children."""
     pytest.importorskip(loop, reason="not installed: " + loop)
     patched = {"gevent": "import gevent.monkey; gevent.monkey.patch_all()\n", "uvloop": "import asyncio, uvloop\n"}
-    patched["eventlet"] = "import eventlet; eventlet.monkey_patch()\n"
     with Host(LOOPS[loop], prelude=patched[loop]) as host:
         assert host.hear() == ["%d\n" % n for n in range(5)]
 
@@ -1109,20 +1108,6 @@ def test_row_21_processes_that_are_hidden():
             assert host.hear() == ["running", True, True, "exited", "next\n"] and not running(number)
     finally:
         shutil.rmtree(folder)
-
-
-@exhaustive
-@pytest.mark.parametrize("way", CONFINES)
-def test_row_21_a_host_that_confines_itself_later(way, tmp_path):
-    """A tool that is made after that runs confined; one made before, as it did until then, and then confined too."""
-    wrap, env = (), dict(os.environ, NEW_ROOT=str(tmp_path))
-    if way == "a root":
-        wrap = (*unshared(*MOUNTS), "sh", "-c", NEW_ROOT, "sh")
-    with Host(CONFINES_ITSELF, *CONFINES[way], wrap=wrap, env=env) as host:
-        refused = host.hear()
-        if refused:
-            pytest.skip("takes a kernel that lets this user confine itself: " + refused)
-        assert host.hear() == [True, True, True, True]
 
 
 # ---- 22 Nothing left to use ---------------------------------------------------------------------
@@ -1402,7 +1387,7 @@ def test_row_26_the_status_is_unknown():
                 number = unique()
                 result = made(profile=profile, default=AMPLE_S).run(command.format(n=number))
                 assert (result.status, result.error, result.exit_code) == ("failed", "status_unknown", None)
-                assert result.is_error and result.duration_s < 5
+                assert result.is_error and result.duration_s < 3 + slack_s()
                 assert eventually(lambda: not running(number), 1 + slack_s()), running(number)
                 assert tool.run("echo next").text == "next\n"
     with Client(started=True) as client:

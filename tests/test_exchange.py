@@ -62,7 +62,7 @@ class World:
 
     # What the module asks of the engine and of the clock
 
-    def borrow(self, stops_wanted):
+    def borrow(self, python, stops_wanted):
         if self.refuses("no server"):
             raise OSError("no fork server")
         self.lines.append(Line(self))
@@ -119,7 +119,7 @@ class Line:
         self.to_host, self.to_supervisor = [], []  # (moment, message)
         self.life, self.lives, self.is_shut, self.is_closed = None, True, False, False  # closed by the supervisor
         self.host_closed = False
-        self.facts = dict(stops=0, kills=0, has_left=False, code=None, exited_s=0.0, heard_s=0.0, heard_bytes=0)
+        self.facts = dict(stops=0, kills=0, host_gone=False, code=None, exited_s=0.0, heard_s=0.0, heard_bytes=0)
         self.abandoned, self.leftover_lives, self.shell_lives = False, False, False
         self.send("hello", 4242)
 
@@ -139,14 +139,14 @@ class Line:
             self.check(BY_HOST, "leave")
             self.to_supervisor.append((self.world.now + self.world.delay_s, ("leave",)))
 
-    def shut(self):
+    def half_close(self):
         if not self.is_shut:
             self.is_shut = True
             self.to_supervisor.append((self.world.now + self.world.delay_s, None))
 
     def close(self):
         self.host_closed = True
-        self.shut()
+        self.half_close()
 
     def has_come(self):
         return bool(self.to_host) and self.to_host[0][0] <= self.world.now
@@ -160,7 +160,7 @@ class Line:
             return None
         message = self.to_host[0][1]
         if message is None:
-            raise bash_tool.LineLost if self.supervisor_pid else bash_tool.NotRun
+            raise bash_tool.ChannelLost if self.supervisor_pid else bash_tool.NotRun
         del self.to_host[0]
         return message
 
@@ -215,12 +215,12 @@ class Line:
             if not action:
                 break
             getattr(self, action)()
-        if self.life and self.life.phase == "over" and self.facts["has_left"]:
+        if self.life and self.life.phase == "over" and self.facts["host_gone"]:
             self.hang_up()
 
     def hear(self, message):
         if message is None or message[0] == "leave":
-            self.facts["has_left"] = True
+            self.facts["host_gone"] = True
             self.abandoned |= message is not None
             if not self.life:
                 self.hang_up()
@@ -245,11 +245,11 @@ class Line:
     def report(self):
         status = self.life.status or "exited"
         self.report_as(status, exit_code=0 if status == "exited" else None, is_over=self.life.phase == "over")
-        if self.facts["has_left"]:
+        if self.facts["host_gone"]:
             self.hang_up()
 
     def end_output(self):
-        if self.life.has_stayed and self.facts["has_left"]:
+        if self.life.has_stayed and self.facts["host_gone"]:
             self.hang_up()
 
     def terminate(self):
@@ -268,12 +268,12 @@ class Watched(bash_tool.Exchange):
     """An exchange whose moves are written down."""
 
     def _move(self, state, is_idle=False):
-        world, before, line = self.world, self.state, self._line
+        world, before, line = self.world, self.state, self._channel
         super()._move(state, is_idle)
         world.moves.add((before, state))
         assert state in NEXT.get(before, {"over"}), (before, state)
         assert (self in world.exchanges) == (state not in ("new", "over"))
-        assert state not in ("asking", "over") or self._line is None
+        assert state not in ("asking", "over") or self._channel is None
         if state in ("asking", "over") and line is not None:
             assert line.host_closed != (line in world.returned), "a line is closed or returned, once"
 
@@ -329,7 +329,7 @@ def play(monkeypatch, world):
     monkeypatch.setattr(bash_tool, "monotonic", lambda: world.now)
     monkeypatch.setattr(bash_tool, "time", types.SimpleNamespace(sleep=world.sleep))
     monkeypatch.setattr(bash_tool, "remove_files", lambda path: None)
-    exchange = world.exchange = Watched(world.plan, world.closing, world.cancel)
+    exchange = world.exchange = Watched(world.plan, None, world.closing, world.cancel)
     exchange.world = world
     with suppress(Struck):
         world.pass_time(0.0)

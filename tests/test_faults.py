@@ -41,7 +41,11 @@ from tests.support import supervisor_of, tiny, variant_module, warm_up, with_sup
 
 @fault(
     "an_exception_at",
-    saboteur=("Command.report", "self.line.abandoned or (self.line.has_left and not life.known_as_job)", "False"),
+    saboteur=(
+        "Command.report",
+        "self.channel.abandoned or (self.channel.host_gone and not life.is_announced)",
+        "False",
+    ),
 )
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
@@ -286,13 +290,13 @@ def test_a_command_that_ends_in_half_a_character_of_its_locale_is_run(tmp_path):
 LATE = """
     def late(until, real=self.wait_until):
         real(until)
-        if self.line.requests:
+        if self.channel.requests:
             time.sleep(0.6)
     self.wait_until = late
 """
 
 
-@fault("a_request_that_comes", saboteur=("Supervisor.serve", "line.requests or", ""))
+@fault("a_request_that_comes", saboteur=("Supervisor.serve", "channel.requests or", ""))
 def test_a_request_that_comes_as_a_supervisor_would_end_is_run():
     """What was read of it cannot be asked of another supervisor: the command would be lost, its end unknown."""
     module = with_supervisors_that(textwrap.dedent(LATE), IDLE_S="0.5")
@@ -302,7 +306,7 @@ def test_a_request_that_comes_as_a_supervisor_would_end_is_run():
 
 # Runs in a supervisor as soon as it begins: what it signals and reaps is written to a file, a line each, in order.
 SPY = """
-    for name in ("kill", "waitpid"):
+    for name in ("kill", "killpg", "waitpid"):
         def spy(*arguments, name=name, real=getattr(os, name)):
             answer = None
             try:
@@ -348,9 +352,9 @@ def test_t01_nothing_is_signalled_after_the_reap():
         if name == "waitpid":
             reaped.add(pid)
         else:
-            assert abs(pid) not in reaped or number == 0, (name, pid, number, calls)
+            assert pid not in reaped or number == 0, (name, pid, number, calls)
     assert number_in("shell") in reaped
-    assert any(name == "kill" and number == signal.SIGTERM for name, _, number in calls)
+    assert any(name != "waitpid" and number == signal.SIGTERM for name, _, number in calls)
 
 
 @fault("t05", saboteur=("Command.terminate", ".pid or not reached", ".pid"))
@@ -358,8 +362,8 @@ def test_t01_nothing_is_signalled_after_the_reap():
 @pytest.mark.parametrize("problem", ["PermissionError(1, 'EPERM')", "ProcessLookupError(3, 'ESRCH')"])
 def test_t05_a_group_that_cannot_be_signalled(problem):
     """Where a group cannot be signalled, its members are, one by one; nothing is raised, nothing loops."""
-    fails = "def kill(pid: int, number: int, real: Any = os.kill) -> None:\n    if pid < 0:\n        raise %s\n"
-    module = with_supervisors_that(fails % problem + "    real(pid, number)\nos.kill = kill\n")
+    fails = "def killpg(group: int, number: int) -> None:\n    raise %s\nos.killpg = killpg\n"
+    module = with_supervisors_that(fails % problem)
     with module.BashTool(profile=tiny(module=module)) as tool:
         heard = "echo; trap 'echo heard > heard' TERM; sleep 600 & echo $! > child; while :; do sleep 0.1; done"
         result = tool.run(lasting(heard))
@@ -386,7 +390,7 @@ def test_t06_what_survives_kill_is_named():
         result = tool.run(lasting("echo on; setsid sleep 600.0625 & echo $! > child; wait"))
         pid = number_in("child")
         assert result.notes == (lasting('could not be killed: pid %d "sleep 600.0625"') % pid,)
-        assert alive(pid) and time.monotonic() - begun < 20
+        assert alive(pid) and time.monotonic() - begun < 10 + slack_s()
         assert tool.run("echo $PPID").text != "%d\n" % parent_of(pid)  # not the supervisor that stays with it
     supervisor = parent_of(pid)
     os.kill(pid, signal.SIGKILL)
@@ -438,10 +442,10 @@ for name in filter(str.isdigit, os.listdir('/proc')):
     is_here = os.path.realpath('/proc/%s/cwd' % name) == os.fsdecode(self.plan.cwd)
     if is_here and _command_line(int(name)).startswith('sleep'):
         _signal(int(name), signal.SIGTERM)
-left ="""
+remaining ="""
 
 
-@fault("t13", saboteur=("Command.terminate", "left =", SIGNALS_ALL))
+@fault("t13", saboteur=("Command.terminate", "remaining =", SIGNALS_ALL))
 @needs_proc
 def test_t13_strangers_are_spared():
     """Processes of the host, and processes younger than a command, live through its end."""
@@ -477,7 +481,7 @@ def test_t36_order_of_signals():
         loop = "while :; do sleep 1; done"
         tool.run("echo $$ > me; trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > other; %s' & %s" % (loop, loop))
     for pid in (number_in("me"), number_in("other")):
-        numbers = [number for name, to, number in signals() if name != "waitpid" and abs(to) == pid and number]
+        numbers = [number for name, to, number in signals() if name != "waitpid" and to == pid and number]
         assert numbers[:3] == [signal.SIGTERM, signal.SIGCONT, signal.SIGKILL] and set(numbers[3:]) <= {signal.SIGKILL}
 
 
@@ -510,7 +514,9 @@ def test_a_fork_server_that_starts_slowly():
     """A fork server that a busy machine lets read little by little has read all of its code when it is asked for a
     supervisor: on Python 3.9 the code fills the socket, and a request found no room."""
     slow = "__import__('time').sleep(0.05) or os.read(control, min(65536, left - len(code)))"
-    with variant_module(("LOADER", "os.read(control, left - len(code))", slow))._engine._start_server() as end:
+    with variant_module(("LOADER", "os.read(control, left - len(code))", slow))._engine._start_server(
+        sys.executable
+    ) as end:
         assert fcntl.ioctl(end, termios.TIOCOUTQ, bytes(4)) == bytes(4)  # what the other end has not read (unix(7))
 
 
@@ -682,7 +688,7 @@ def test_a_folder_of_others_is_not_written_into(owner, mode, tmp_path):
     result = BashTool(state_dir=folder).run("seq 50000")
     own = owner == 0 and mode in (0o755, 0o1777)
     assert (result.output_file is not None) is own is bool(list(folder.iterdir()))
-    assert own or "full output was not saved: other users can change what is in " in result.text
+    assert own or ": other users can change what is in it]" in result.text
 
 
 @fault("a_file_of_another_kind-1", saboteur=("_open_own", "not stat.S_ISREG(info.st_mode) or ", ""))
@@ -723,18 +729,17 @@ def test_a_job_of_another_tool_takes_no_place():
 
 
 @fault("a_host_without_streams", saboteur=("_above_standard", "F_DUPFD_CLOEXEC, 3", "F_DUPFD_CLOEXEC, 0"))
-@pytest.mark.parametrize("python", ["None", "_engine.python"], ids=["a fork of the host", "an interpreter"])
-def test_a_host_without_streams(python):
+@pytest.mark.parametrize("frozen", ["sys.frozen = True", ""], ids=["a fork of the host", "an interpreter"])
+def test_a_host_without_streams(frozen):
     """Commands run in a host whose descriptors 0 to 2 are closed, and the tool takes none of these."""
     program = """
-        from bash_tool import _engine
         said = os.dup(1)
         os.closerange(0, 3)
-        _engine.python = %s
+        %s
         text = BashTool().run("seq 9 | tail -n 1; exit 3").text
         os.write(said, repr((text, [fd for fd in range(3) if os.path.exists("/dev/fd/%%d" %% fd)])).encode())
     """
-    assert in_host(program % python) == repr(("[command failed: exit code 3]\n9\n", []))
+    assert in_host(program % frozen) == repr(("[command failed: exit code 3]\n9\n", []))
 
 
 @exhaustive

@@ -68,7 +68,7 @@ def test_a_program_on_standard_input():
 
 # Faults of jobs, as far as no clause says them.
 @exhaustive
-@fault("t18", saboteur=("Life.act", "seen.has_left and self.attached", "False"))
+@fault("t18", saboteur=("Life.act", "seen.host_gone and self.attached", "False"))
 @needs_proc
 def test_t18_the_agent_dies_while_it_starts_a_job():
     """A job that was answered has one note at its end; of a start that was not nothing is left, nor is it listed."""
@@ -84,11 +84,11 @@ def test_t18_the_agent_dies_while_it_starts_a_job():
         time.sleep(60)
     """
 
-    within_the_look = variant_module(LOOK_S="60.0")  # however late a busy machine kills the host
+    within_the_look = variant_module(EARLY_END_S="60.0")  # however late a busy machine kills the host
 
     def dies(moment_s, kind):
         folder = tempfile.mkdtemp(dir=os.getcwd())
-        is_early = moment_s < bash_tool.LOOK_S
+        is_early = moment_s < bash_tool.EARLY_END_S
         seconds = lasting("600") if is_early else "2.5"
         dying_host(program, folder, moment_s, kind, seconds, module=within_the_look if is_early else None)
         answered, jobs = os.path.exists(folder + "/answered"), BashTool(state_dir=folder).jobs()
@@ -135,7 +135,7 @@ def test_t24_the_lock_is_the_supervisors_alone():
 @needs_proc
 def test_a_cancel_in_the_first_moment(monkeypatch):
     """A cancel while the tool looks at a new job ends it: its output is in the answer, our signal is not its failure."""
-    monkeypatch.setattr(bash_tool, "LOOK_S", 20.0)  # so that the cancel comes within the look on a busy machine
+    monkeypatch.setattr(bash_tool, "EARLY_END_S", 20.0)  # so that the cancel comes within the look on a busy machine
     with BashTool(profile=tiny(grace=0.3)) as tool:
         command, cancel = lasting("echo hi; echo $$ > me; sleep 600"), cancelled_when("me", written=True)
         result = tool.run(command, mode="background", cancel=cancel)
@@ -365,7 +365,7 @@ def test_twenty_jobs_end_while_four_threads_call(way):
 def test_a_withdrawn_call_leaves_no_job():
     """A job that no answer names: ended where the call is withdrawn before the text of its answer is made, else it goes on
     and is listed, though the answer waits behind a text that the client does not read (4.13)."""
-    slow = variant_module(LOOK_S="2.5")
+    slow = variant_module(EARLY_END_S="2.5")
     with Client("--state-dir", "jobs", module=slow, timeouts={"grace_s": 0.5}) as client:
 
         def listed():
@@ -380,7 +380,7 @@ def test_a_withdrawn_call_leaves_no_job():
         number = client.begin(lasting("echo $$ > late; sleep 600"), mode="background")
         pid = number_in("late")
         assert eventually(lambda: listed() == [pid])
-        time.sleep(2 * slow.LOOK_S)  # now the text of the answer is made
+        time.sleep(2 * slow.EARLY_END_S)  # now the text of the answer is made
         client.cancel(number)
         assert client.receive()["id"] == long
         assert client.said("true") == "[no output]\n"  # no answer of a call that was withdrawn
@@ -424,7 +424,7 @@ def test_a_log_that_is_emptied(tmp_path):
         job.kill()
 
 
-@fault("a_job_takes_one_place", saboteur=("JobTable.start_monitor", "self.give_back_place(exchange)", "pass"))
+@fault("a_job_takes_one_place", saboteur=("JobTable.start_monitor", "self.release_place(exchange)", "pass"))
 def test_a_job_takes_one_place_while_its_thread_starts(monkeypatch):
     """Not one as a job and one as a start: of six threads that started 31 of 32 jobs one was refused."""
     start, calls, go = bash_tool.Exchange.start_monitor, itertools.count(), threading.Event()

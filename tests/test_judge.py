@@ -10,6 +10,8 @@ from tests.tools.mutants import changed, mutants
 
 # Numbers of the page that are no borders.
 NO_BORDERS = {
+    "50 ms": "how often a stop reads the tree: no client sees it",
+    "200 characters": "a path in a note of carry, which a server does not keep",
     "3 MB": "the size with which the tests try 024.3",
     "8 KiB": "8,128 bytes of live output, and the line about what was skipped",
     "300 bytes": "of the lines of the tool, a part of a bound from above",
@@ -55,7 +57,7 @@ def test_situations_are_drawn_by_their_seed():
         situations.drawn(QUESTIONS, 7, 50) == situations.drawn(QUESTIONS, 7, 50) != situations.drawn(QUESTIONS, 8, 50)
     )
     names = {function.__name__ for functions in QUESTIONS.values() for function in functions}
-    told = {name for _, _, left_out in situations.NOT_IN for name in left_out.split()}
+    told = {name for _, _, omitted in situations.NOT_IN for name in omitted.split()}
     assert told | {*situations.AT_PLACES.split(), *situations.AS_SCRIPTS.split()} <= names
 
 

@@ -85,7 +85,7 @@ class History(RuleBasedStateMachine):
         self.now, self.numbers = 0.0, itertools.count(2)
         self.known, self.living = {1: "shell"}, {1: "shell"}  # kinds by number
         self.parents, self.slow = {1: 0}, set()
-        self.facts = dict(stops=0, kills=0, has_left=False, code=None, exited_s=0.0, heard_s=0.0, heard_bytes=0)
+        self.facts = dict(stops=0, kills=0, host_gone=False, code=None, exited_s=0.0, heard_s=0.0, heard_bytes=0)
         self.has_output, self.log, self.sent = True, [], {}
         self.accepted = 0  # stops in one end
         self.status, self.limit_s = "", self.plan.limit_s
@@ -142,8 +142,8 @@ class History(RuleBasedStateMachine):
     @rule(what=any_of("stop", "stop", "stop twice", "kill_job", "kill_job", "leave", "leave"))
     def somebody_ends_it(self, what):
         before, is_over = self.life.phase, self.life.phase == "over"
-        if what == "leave" and not self.facts["has_left"]:
-            self.facts["has_left"] = True
+        if what == "leave" and not self.facts["host_gone"]:
+            self.facts["host_gone"] = True
             if self.attached and not is_over:
                 self.attached = self.steps_allowed = False
                 self.plan = self.plan._replace(grace_s=min(self.plan.grace_s, HOST_LEFT_GRACE_S))
@@ -225,7 +225,7 @@ class History(RuleBasedStateMachine):
         assert phase != "over" or (not action and life.phase == "over")
         if life.endings > self.endings:
             self.endings = life.endings
-            killed_job = life.known_as_job and code is not None and code < 0 and phase == "watch"
+            killed_job = life.is_announced and code is not None and code < 0 and phase == "watch"
             assert self.accepted or killed_job or (phase == "stay" and self.now >= self.limit_s)
             self.begun_s, self.kill_from_s = self.now, self.now + self.plan.grace_s
             self.ends_s = self.kill_from_s  # at the latest
@@ -251,7 +251,7 @@ class History(RuleBasedStateMachine):
             assert not answers or ("answer_as_job" in self.log) == (now >= self.plan.answer_after_s)
             assert now < self.limit_s
         if life.phase == "drain":
-            assert self.facts["code"] >= 0 or not life.known_as_job, "the shell of a job was killed"
+            assert self.facts["code"] >= 0 or not life.is_announced, "the shell of a job was killed"
             assert now < self.facts["exited_s"] + self.plan.drain_total_s
             assert not self.is_childless or self.has_output
         if life.phase == "stay":
@@ -288,15 +288,15 @@ class History(RuleBasedStateMachine):
         self.pass_of_steps(self.now)
 
     def pass_of_steps(self, now):
-        looked = {pid: KINDS[self.living[pid]][0]._replace(parent=self.parents[pid]) for pid in self.in_order()}
-        for pid in looked:
+        inspected = {pid: KINDS[self.living[pid]][0]._replace(parent=self.parents[pid]) for pid in self.in_order()}
+        for pid in inspected:
             if self.living[pid] == "busy":
-                looked[pid] = looked[pid]._replace(used=int(self.now * 100))
+                inspected[pid] = inspected[pid]._replace(used=int(self.now * 100))
             elif self.living[pid] == "late" and (pid, INT) in self.sent:
-                looked[pid] = looked[pid]._replace(pending=ON_INT)
-        chosen = self.life.steps.choose(looked, now)
+                inspected[pid] = inspected[pid]._replace(pending=ON_INT)
+        chosen = self.life.steps.choose(inspected, now)
         is_soon = now < self.begun_s + min(PATIENT_S, self.plan.grace_s / 10)
-        untaken = {pid for pid, seen in looked.items() if chosen.get(pid) == INT or (is_soon and seen.pending)}
+        untaken = {pid for pid, seen in inspected.items() if chosen.get(pid) == INT or (is_soon and seen.pending)}
         for pid, number in chosen.items():
             assert number == TERM or self.now < self.begun_s + self.plan.grace_s / 3
             assert untaken.isdisjoint(self.above(pid)), "it was ended before its parent has taken INT"
@@ -345,7 +345,7 @@ class History(RuleBasedStateMachine):
         assert "report" not in self.log[:-1]
         assert self.life.status == self.status and self.life.is_job == self.is_job
         assert (self.life.phase == "over") == (self.is_childless and not self.has_output)
-        self.attached = self.plan.ephemeral and not self.facts["has_left"]
+        self.attached = self.plan.ephemeral and not self.facts["host_gone"]
         self.accepted, self.begun_s = 0, inf
         self.limit_s = self.limit_s if self.plan.background else inf
 
@@ -368,7 +368,7 @@ class History(RuleBasedStateMachine):
 WRONG_LIVES = [
     ("Life._watch", "now < self._answer_s", "now < self._limit_s"),
     *(("Life._watch", "now >= self._limit_s:", "False:"), ("Life._watch", "plan.ephemeral or", "")),
-    ("Life._watch", "self.known_as_job and code < 0", "False"),
+    ("Life._watch", "self.is_announced and code < 0", "False"),
     ("Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.exited_s"),
     ("Life._drain", "min(quiet_s + plan.drain_idle_s, longest_s)", "quiet_s + plan.drain_idle_s"),
     *(("Life._end", "self.stops > 1", "False"), ("Life._end", "self.seen.childless or", "")),
@@ -427,13 +427,13 @@ def test_the_picture_of_the_phases():
 BOTH = ON_INT | ON_TERM
 PLAIN = process()
 BASH, TRAPPING = process(program="bash", caught=ON_INT), process(program="bash", caught=BOTH)
-DEAF = BASH._replace(ignored=ON_TERM, line=words("bash -ic a"))
+DEAF = BASH._replace(ignored=ON_TERM, arguments=words("bash -ic a"))
 PYTHON = process(program="python", caught=ON_INT)
 NODE = process(program="node", caught=BOTH)
 TAIL = process(program="tail", reads="live pipe")
 PSQL, DD = process(program="psql", caught=ON_INT), process(program="dd", caught=ON_INT)
 IGNORES = BASH._replace(ignored=ON_TERM)
-OTHER = PYTHON._replace(line=words("other"))
+OTHER = PYTHON._replace(arguments=words("other"))
 TIMEOUT = process(program="timeout", caught=BOTH)
 
 
@@ -441,10 +441,12 @@ def below(parent, one, **fields):
     return one._replace(parent=parent, **fields)
 
 
-SPAWNED = PYTHON._replace(line=b"python3\0-c\0from multiprocessing.spawn import main\0--multiprocessing-fork\0")
-FORK_SERVER = process(program="python")._replace(line=b"python3\0-c\0from multiprocessing.forkserver import main\0")
+SPAWNED = PYTHON._replace(arguments=b"python3\0-c\0from multiprocessing.spawn import main\0--multiprocessing-fork\0")
+FORK_SERVER = process(program="python")._replace(
+    arguments=b"python3\0-c\0from multiprocessing.forkserver import main\0"
+)
 TAKES_INT = {"caught": ON_INT}
-INTERACTIVE = PYTHON._replace(reads="pipe", line=words("python3 -i"))
+INTERACTIVE = PYTHON._replace(reads="pipe", arguments=words("python3 -i"))
 INTERRUPTED, TRAPPED, WAITS = (PYTHON, "INT"), (TRAPPING, "TERM"), (below(2, PYTHON), "waits")
 PENDING, WAIT = (PYTHON._replace(pending=ON_INT), "INT"), ("waits", "waits")
 
@@ -459,12 +461,16 @@ STOPS = {
     "all get TERM: their group gets it": [(0, {2: (BASH, None), 3: (below(2, PLAIN), None)})],
     "what catches INT": [(0, {2: (PYTHON, "INT"), 3: (PLAIN, "TERM"), 4: (DD, "INT"), 5: (PSQL, "TERM")})],
     "an interactive shell": [(0, {2: (BASH, "TERM"), 3: (below(2, DEAF), "KILL"), 4: (below(3, PYTHON), "waits")})],
-    "a shell with -i that does not": [(0, {2: (PYTHON, "INT"), 3: (BASH._replace(line=words("bash x -i")), "TERM")})],
-    "a shell that ignores TERM": [(0, {2: (PYTHON, "INT"), 3: (DEAF._replace(line=words("bash -c a")), "TERM")})],
-    "a shell by its file": [(0, {2: (BASH._replace(line=words("./s.sh")), "TERM"), 3: (below(2, PYTHON), "INT")})],
+    "a shell with -i that does not": [
+        (0, {2: (PYTHON, "INT"), 3: (BASH._replace(arguments=words("bash x -i")), "TERM")})
+    ],
+    "a shell that ignores TERM": [(0, {2: (PYTHON, "INT"), 3: (DEAF._replace(arguments=words("bash -c a")), "TERM")})],
+    "a shell by its file": [(0, {2: (BASH._replace(arguments=words("./s.sh")), "TERM"), 3: (below(2, PYTHON), "INT")})],
     "what ignores TERM": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(ignored=ON_TERM), "TERM")})],
     "a Python that catches TERM": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(caught=BOTH), "TERM")})],
-    "a server in Python": [(0, {2: (PYTHON._replace(caught=BOTH, line=words("python3 /bin/uvicorn a:b")), "INT")})],
+    "a server in Python": [
+        (0, {2: (PYTHON._replace(caught=BOTH, arguments=words("python3 /bin/uvicorn a:b")), "INT")})
+    ],
     "a child of what got INT": [
         (0, {2: (PYTHON, "INT"), 3: (below(2, OTHER), "waits"), 4: (below(2, PLAIN), "waits")}),
         (0.001, {2: (PYTHON, "INT"), 3: (below(2, OTHER), "INT"), 4: (below(2, PLAIN), "TERM")}),
@@ -513,9 +519,9 @@ STOPS = {
     ],
     "a file as input": [(0, {2: (PYTHON._replace(reads="file"), "INT"), 3: (DD._replace(reads="file"), "INT")})],
     "python3 -i < file": [(0, {2: (PYTHON, "INT"), 3: (INTERACTIVE._replace(reads="file"), "TERM")})],
-    "python3 -i x.py": [(0, {2: (PYTHON._replace(line=words("python3 -i x.py")), "INT")})],
+    "python3 -i x.py": [(0, {2: (PYTHON._replace(arguments=words("python3 -i x.py")), "INT")})],
     "python3 -m pdb < file": [
-        (0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="file", line=words("python3 -m pdb")), "TERM")})
+        (0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(reads="file", arguments=words("python3 -m pdb")), "TERM")})
     ],
     "below timeout": [(0, {2: (BASH, "TERM"), 3: (below(2, TIMEOUT), "spared"), 4: (below(3, PYTHON), "INT")})],
     "below timeout and a shell with a trap": [
@@ -523,7 +529,7 @@ STOPS = {
         (0.1, {3: (below(1, TIMEOUT), "spared"), 4: (below(3, PYTHON), "INT")}),
     ],
     "timeout without a child": [(0, {2: (PYTHON, "INT"), 3: (TIMEOUT, "spared")})],
-    "an option that ends in i": [(0, {2: (PYTHON._replace(reads="pipe", line=words("python3 x --cli")), "INT")})],
+    "an option that ends in i": [(0, {2: (PYTHON._replace(reads="pipe", arguments=words("python3 x --cli")), "INT")})],
     "a reader of a file below a shell with a trap": [
         (0, {2: TRAPPED, 3: (below(2, PYTHON, reads="file"), "waits"), 4: (below(1, PYTHON), "INT")})
     ],
@@ -635,8 +641,12 @@ WRONG_STEPS = [
     ("Steps._next_state", 'if not before: return "terminated"', ""),
     ("Steps._next_state", 'process.program == "python":', "takes_interrupt(process):"),
     ("Steps._next_state", 'and process.program == "python":', ":"),
-    ("Steps._next_state", "is_spawned or process.line == parent.line", "is_spawned"),
-    ("Steps._next_state", "is_spawned or process.line == parent.line", "process.line == parent.line"),
+    ("Steps._next_state", "is_spawned or process.arguments == parent.arguments", "is_spawned"),
+    (
+        "Steps._next_state",
+        "is_spawned or process.arguments == parent.arguments",
+        "process.arguments == parent.arguments",
+    ),
     ("Steps._next_state", "and not process.caught & _TERM", ""),
     ("Steps._next_state", "passed_s < min(FILTERS_S, self._most_s)", "False"),
     ("Steps._next_state", "is_spawned and is_patient", "is_patient"),
@@ -706,7 +716,7 @@ def test_what_is_told_by_the_arguments():
         def fits(line):
             program = os.path.basename(line.split()[0])
             program = program if program in patterns else program.rstrip("3").replace("pypy", "python")
-            return bash_tool.fits(patterns, process(program=program)._replace(line=words(line)))
+            return bash_tool.fits(patterns, process(program=program)._replace(arguments=words(line)))
 
         assert [line for line in re.split("; |\n", known) if not fits(line)] == []
         assert [line for line in re.split("; |\n", harmless) if fits(line)] == []

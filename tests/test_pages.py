@@ -4,11 +4,13 @@ import dataclasses
 import inspect
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
 from tests.spec import HERE, rows_of
-from tests.support import MODES, PROFILES, SOURCE, BashTool, Client, bash_tool, needs_proc
+from tests.support import MODES, PROFILES, SOURCE, BashTool, Client, Host, bash_tool, needs_proc
 from tests.test_spec import converse_as, errors_of_the_code, profile_cell
 from tests.tools.values import stray, untold, wrong_copies
 
@@ -85,12 +87,16 @@ def test_methods_and_attributes(tmp_path):
     styles = table("style of `definition`")
     for style in styles:
         assert BashTool(carry=True).definition(style), style
-    listed = re.findall(r"--schema .*", SOURCE)
-    assert listed and set(re.findall(r"[a-z]+-(?:native|chat)", inspect.getdoc(BashTool.definition))) <= set(styles)
+    (listed,) = (each.help for each in bash_tool._parser()._actions if each.dest == "schema")
+    assert all(style in listed for style in styles) and set(
+        re.findall(r"[a-z]+-(?:native|chat)", inspect.getdoc(BashTool.definition))
+    ) <= set(styles)
 
 
 def test_results():
     fields = [one.name for one in dataclasses.fields(bash_tool.Result) if one.name[0] != "_"]
+    methods = public(bash_tool.Result)[1]
+    assert set(table("method of `Result`")) == {signature(getattr(bash_tool.Result, m), m) for m in methods}
     properties = {name for name, value in vars(bash_tool.Result).items() if isinstance(value, property)}
     rows = table("field of `Result`")
     assert set(rows) == set(fields) | properties
@@ -101,6 +107,45 @@ def test_results():
     for name in ids:
         told = {row[1] for row in rows_of("4.4 Errors") if len(row) == 5 and row[0] == "`%s`" % name}
         assert set(rows[name][0].replace("`", "").split(", ")) == told, name
+
+
+def test_names_of_the_module():
+    """Each public name of the module is on the page, and in `help`."""
+    assert [name for name in bash_tool.__all__ if not re.search(r"`%s\b" % name, MANUAL)] == []
+    assert all(name in bash_tool.__doc__ for name in bash_tool.__all__ if name != "__version__")
+
+
+@needs_proc
+def test_sockets_of_a_host():
+    """A host that runs nothing holds the sockets that the page tells of, and no more."""
+    told = int(re.search(r"up to (\d+) kept for later ones", MANUAL).group(1))
+    program = """
+        import contextlib
+        tool, sockets = BashTool(), []
+        threads = [threading.Thread(target=tool.run, args=("sleep 0.2",)) for _ in range(%d)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        for fd in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                sockets += [fd] * os.readlink("/proc/self/fd/" + fd).startswith("socket:")
+        say(len(sockets))
+    """
+    with Host(program % (told + 8)) as host:
+        assert 0 < host.hear() <= told
+
+
+def test_linters_leave_a_copy_alone(tmp_path):
+    """Under all rules of ruff, a copy in another project has no finding; flake8 and isort, which are not installed here,
+    obey the lines that stand at its head."""
+    pytest.importorskip("ruff")
+    (tmp_path / "bash_tool.py").write_text(SOURCE)
+    words = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--select", "ALL", "bash_tool.py"]
+    done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert done.returncode == 0, done.stdout.decode()[-1000:]
+    head = SOURCE.partition('"""')[0].splitlines()
+    assert {"# flake8: noqa", "# isort: skip_file", "# SPDX-License-Identifier: MIT"} < set(head)
+    (owner,) = re.findall(r"(?m)^Copyright \(c\) (.*)$", (HERE / "LICENSE").read_text())
+    assert "# SPDX-FileCopyrightText: " + owner in head
 
 
 def test_arguments_of_a_model():

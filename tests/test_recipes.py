@@ -1,6 +1,7 @@
 """docs/recipes.md: every block runs. Here run those that need Python and bash alone, in tests/integration the others."""
 
 import asyncio
+import functools
 import io
 import json
 import os
@@ -26,8 +27,9 @@ PAGE = RECIPES.read_text(encoding="utf-8")
 PYTHON = re.findall(r"(?ms)^```python\n(.*?)^```", PAGE)
 # What `make integration` runs, with OF=ray too: each of these words stands in one block of Python.
 ELSEWHERE = (
-    *("client.messages", "client.responses", "client.chat", "anthropic-native", "bwrap", "import ray\n", "sandboxenv("),
-    "deepagents",
+    *("from pydantic_ai import Agent, Tool", "MCPToolset(", "StructuredTool", "MultiServerMCPClient(", "FunctionTool("),
+    *("MCPServerStdio(", "client.messages", "function_call_output", "client.chat", "anthropic-native", "openai-native"),
+    *("ShellTool(", "sandboxenv(", "harbor", "deepagents", "bwrap", "import ray\n"),
 )
 SHELL = {  # the sections with shell recipes, and what runs them
     "Around each call": "test_log_of_the_command_line",
@@ -88,7 +90,7 @@ tasks = [{"id": str(n), "command": command} for n in range(1, 61)]
 )
 def test_an_interrupted_evaluation_keeps_results_and_leaves_nothing(way, end, tmp_path):
     """60 tasks, eight at a time, each of which leaves a process, and some of which ignore TERM; one Ctrl-C in the middle."""
-    program, seconds = block("pool.shutdown" if way == "threads" else "run_in_executor"), unique()
+    program, seconds = block("as_completed" if way == "threads" else "asyncio.Semaphore"), unique()
     assert len(program.split("\n\nevaluate(")[0].split("\n")) <= 25 or way == "asyncio"
     words = [sys.executable, "-c", INTERRUPTED % end, program, seconds]
     env = dict(os.environ, PYTHONPATH=str(TOOL.parent))
@@ -127,12 +129,58 @@ def test_a_call_from_asyncio_and_live_output(tmp_path, monkeypatch):
         list(names["live"](BashTool(), ":", mode="none"))
 
 
-def test_log_of_python(tmp_path, monkeypatch):
+def test_log_of_python(tmp_path, monkeypatch, caplog):
+    """Each call has its line, bytes too; a log that cannot be written costs no result and loses no job."""
     monkeypatch.chdir(tmp_path)
-    names_of("on_call=on_call")["log"].close()
-    (line,) = Path("calls.jsonl").read_text().splitlines()
-    line = json.loads(line)
-    assert (line["arguments"], line["exit_code"], line["stdout"]) == ({"command": "echo hi; exit 3"}, 3, "hi\n")
+    names, seconds = names_of("on_call=on_call"), unique()
+    with BashTool(on_call=names["on_call"], ephemeral=True) as bash:
+        assert bash.run("echo a", env={"A": "b"}, cwd="/").ok
+        names["log"].close()
+        lines = [json.loads(line) for line in Path("calls.jsonl").read_text().splitlines()]
+        assert not caplog.records and bash.run("echo late").stdout == "late\n" and len(caplog.records) == 1
+        assert bash.job(bash.run("sleep " + seconds, mode="background").pid).status == "running"
+    told = [(line["arguments"]["command"], line["exit_code"], line["stdout"]) for line in lines]
+    assert told == [("echo hi; exit 3", 3, "hi\n"), ("wc -c", 0, "2\n"), ("echo a", 0, "a\n")]
+    assert lines[1]["arguments"]["stdin"] == repr(b"\xff\0") and not running(seconds)
+
+
+def test_the_path_of_a_terminal(tmp_path, monkeypatch):
+    """What startup files add to PATH comes, whatever they print, and so does what they hook to the prompt; startup files
+    that fail or wait change nothing."""
+    names = names_of("PROMPT_COMMAND")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    bashrc, profile = tmp_path / ".bashrc", tmp_path / ".bash_profile"
+    profile.write_text(". ~/.bashrc\n")
+    hook = "hook() { PATH=/of/$(basename $PWD):$PATH; }; PROMPT_COMMAND=hook\n"
+    bashrc.write_text("[[ $- == *i* ]] || exit\necho PATH=no; PATH=/of/terminal:$PATH\n" + hook)
+    (tmp_path / "repo").mkdir()
+    found = names["path_of_user"](tmp_path / "repo")
+    assert found["PATH"].startswith("/of/repo:/of/terminal:") and list(found) == ["PATH"]
+    for fails in ("exit 1\n", "exec sleep 60\n"):
+        bashrc.write_text(fails)
+        monkeypatch.setitem(names, "BashTool", functools.partial(BashTool, timeout_s=1))
+        quick = block("PROMPT_COMMAND").replace("timeout_s=20", "timeout_s=1")
+        exec(quick.split("\nwith ")[0], names)
+        assert names["path_of_user"](tmp_path) == {}
+
+
+def test_more_commands_at_once_than_asyncio_has_threads(tmp_path):
+    """Beside forty commands that sleep, one with a short limit is answered at once."""
+    machine, seconds = names_of("class Machine")["Machine"](tmp_path), unique()
+
+    async def work():
+        tasks = [asyncio.create_task(machine.execute("sleep " + seconds)) for _ in range(40)]
+        while len(running(seconds)) < 40:
+            await asyncio.sleep(0.05)
+        result = await machine.execute("echo hi", timeout_s=PATIENCE_S)
+        assert result.stdout == "hi\n" and not any(task.done() for task in tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await machine.close()
+
+    asyncio.run(work())
+    assert eventually(lambda: not running(seconds))
 
 
 def test_log_of_the_command_line(tmp_path):
@@ -162,7 +210,7 @@ def test_another_user():
     folder, seconds = Path(tempfile.mkdtemp(dir="/tmp")), unique()
     folder.chmod(0o755)
     try:
-        with names_of("setpriv")["tool_as"]("nobody", folder, folder / "outputs") as bash:
+        with names_of("def tool_as")["tool_as"]("nobody", folder, folder / "outputs") as bash:
             assert bash.run("id -un; echo $HOME").stdout.split() == ["nobody", os.path.expanduser("~nobody")]
             result = bash.run("seq 100000")
             assert bash.run("tail -n 1 %s" % result.output_file).text == "100000\n"

@@ -13,11 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, strategies as st
 
-from tests.known_commands import any_of
 from tests.processes import CHANGED, PATIENCE_S, alive, eventually, number_in
-from tests.support import THOROUGH, TOOL, WITHOUT, BashTool, Client, background, bash_tool, birth, compiled_script
+from tests.support import THOROUGH, TOOL, WITHOUT, BashTool, Client, background, birth, compiled_script
 from tests.support import exhaustive, fault, forked_program, in_host, keeping, lasting, lives_in, needs_proc
 from tests.support import nowhere_to_write
 from tests.support import record_beside, request, stop_in, supervisor_of, tiny, variant_module, with_supervisors_that
@@ -47,8 +45,9 @@ def test_a_server_without_a_reader_ends_at_once():
     with Client(module=variant_module(FLUSH_S="120.0")) as client:
         client.begin(lasting("echo $$ > shell; sleep 600"))
         pid = number_in(Path("shell"))
+        # More than a pipe holds: an answer is being written when the reader goes.
+        client.send(*[request("ping", "x" * 4000)] * 20)
         client.process.stdout.close()
-        client.process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n' * 9)
         client.process.stdin.close()
         assert client.process.wait(timeout=PATIENCE_S) == 0 and not alive(pid)
 
@@ -69,33 +68,6 @@ def test_no_message_is_lost_at_the_end_of_input():
                 time.sleep(0.4)  # of more than FLUSH_S in all: some 48 are left to read when the input ends
         writer.join()
     assert answers == ids
-
-
-@given(
-    st.integers() | st.text() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False),
-    st.permutations(["id", "jsonrpc", "method", "params"]),
-    any_of(None, (",", ":")),
-    st.booleans(),
-    any_of("{", "\"id\":7", "{\"id\":7}", "\\\"id\": 7", ",\"id\":7}", "é"),
-)
-@example("a", ["params", "id", "jsonrpc", "method"], None, True, "\\\"id\": 7")
-def test_the_id_of_a_long_message(id_, order, separators, plain, filler):
-    """Found behind plain members from the beginning, or before plain members to the end; what stands inside another member
-    is never taken for it."""
-    inner = {"id": 8, "name": "bash", "arguments": {"command": filler * 3000, "id": 9}}
-    members = {"jsonrpc": "2.0", "method": "tools/call", "params": inner, "id": id_}
-    line = json.dumps({key: members[key] for key in order}, separators=separators, ensure_ascii=plain)
-    is_one = isinstance(id_, (str, int)) and not isinstance(id_, bool)
-    line = line.encode("utf-8", "surrogatepass")
-    found = bash_tool._id_of_long(line)
-    is_near = is_one and len(json.dumps(id_)) < 1000
-    try:
-        known = bash_tool.load_json(line)["id"]
-    except ValueError:  # a lone surrogate is no UTF-8
-        known = None
-    assert found == (known if is_near else None) or not is_near and found == id_
-    batch = bash_tool._id_of_long(b"[" + line + b"]")
-    assert batch is None
 
 
 @needs_proc
@@ -132,7 +104,8 @@ def test_what_is_said_of_a_job():
 def test_files_that_are_not_to_be_had():
     """What could not be saved says why; without a scratch folder a command whose directory is gone is not run."""
     with nowhere_to_write(below="folder") as tool:
-        assert tool.run("seq 100000").text.endswith("\n[full output was not saved: Not a directory]\n")
+        last = tool.run("seq 100000").text.splitlines()[-1]
+        assert last.startswith("[full output was not saved: /") and last.endswith("/file/folder: Not a directory]")
     os.mkdir("gone")
     with nowhere_to_write("gone") as tool:
         os.rmdir("gone")

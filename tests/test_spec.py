@@ -44,7 +44,7 @@ NOT_DRAWN = {
     "017.2 017.3 017.6 017.14 017.15 018.3 020.4 023.4 025.1 025.9 025.19 025.23 026.1 026.2 026.14 028.3 028.6 028.8",
     "a bound of time, memory or number, met by the worst case that is known": "003.16 008.5 009.5 009.6 010.1 010.3 024.3 025.14 "
     "025.15 025.18",
-    "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 011.7 012.4 014.2 014.7 019.1 019.3 020.2 020.3 "
+    "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 011.7 012.4 014.2 014.7 019.1 020.2 020.3 "
     "025.16",
     "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 015.6 017.9 025.8 025.11 "
     "025.22 025.26 027.1 027.2 027.3 027.6 028.11 029.3",
@@ -260,7 +260,7 @@ def test_spec_stays_short():
     assert SPEC.count("\n") - contents().count("\n") <= 4500
     text = spec_for("core", "server")[0]
     listed = "\n".join(line for line in text.splitlines() if re.match(r"\| \d{3}\.\d+ \| .* \| (yes|no) \|$", line))
-    assert len(text.encode()) - len(listed.encode()) <= 106000
+    assert len(text.encode()) - len(listed.encode()) <= 110000
 
 
 def test_spec_levels():

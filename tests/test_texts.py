@@ -87,7 +87,8 @@ def test_profiles_that_cannot_be():
     dataclasses.replace(JOBS, max_output_bytes=8, rolling_bytes=8)
     KEEP = bash_tool.OnTimeout.KEEP
     by_mode = (
-        'timeouts_s takes seconds by mode such as {"default": 30}; "background" where the format tells of jobs, got %r'
+        'timeouts_s takes seconds by mode such as {"default": 30}, '
+        'without "background" where the format cannot tell of jobs, got %r'
     )
     wrong = [(MODES, {"timeouts_s": {"slow": 1.0}}, by_mode % {"slow": 1.0})]
     for value in (0, -0.5, float("inf"), float("nan"), 1e9 + 1, True, "1"):

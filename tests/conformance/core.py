@@ -1,5 +1,6 @@
 """What the judge asks of the level core."""
 
+import base64
 import contextlib
 import json
 import os
@@ -252,6 +253,24 @@ def what_handles_int_prints_what_it_held(q):
     held = """python3 -c 'import time; print("held back"); time.sleep(600)' 2>/dev/null"""
     for around in ("%s", "timeout 500 %s", "(%s; echo never) | tail -n 3"):
         q.says(around % held, first + "held back\n", True, wire=wire, mode="slow")
+    lines = 'import time\nprint("held back")\ntime.sleep(600)\nopen("later", "w")\n'
+    (q.folder / "s.py").write_text(lines)
+    for reads in ("python3 - < s.py", "cat s.py | python3", "python3 -i < s.py", "cat s.py | python3 -i"):
+        q.says(reads + " 2>/dev/null", first + "held back\n", True, wire=wire, mode="slow")
+        q.that(not (q.folder / "later").exists(), "no later line of a Python that reads lines", reads)
+    unknown = """perl -e '$SIG{INT} = sub { open F, ">later" }; $| = 1; print "on\\n"; sleep 600; sleep 600'"""
+    q.says(unknown, first + "on\n", True, wire=wire, mode="slow")
+    q.that(not (q.folder / "later").exists(), "no INT to a program that is not known to end at it", unknown)
+    wraps = """import subprocess
+p = subprocess.Popen(["sh", "-c", "sleep 600"])
+try: code = p.wait()
+except KeyboardInterrupt: code = p.wait()
+print("code", code)
+"""
+    (q.folder / "wraps.py").write_text(wraps)
+    for _ in range(5):
+        text = wire.call("python3 wraps.py", mode="slow").text
+        q.that("code 0" not in text, "a child of a Python that is no success", repr(text))
     sleeps = """try: print("on", file=open("begun", "w"), flush=True), time.sleep(600)"""
     asks = """python3 -c 'import time\n%s\nexcept KeyboardInterrupt: print("asked")'""" % sleeps
     number = q.wire.begin(asks, "begun", mode="slow")
@@ -267,6 +286,10 @@ def a_filter_prints_at_the_end_of_its_input(q):
         q.says("(echo b; echo a; sleep 600) | " + filters, first + text, True, wire=wire, mode="slow")
     wire.call("touch a b; (echo a; printf b; sleep 600) | xargs rm", mode="slow")
     q.that((q.folder / "a").exists(), "xargs that acts on no half of a list", "a is gone")
+    (q.folder / "f").write_text("keep\n")
+    for sort in ("sort -o f", "sort -uo f", "sort --output=f"):
+        wire.call("(echo b; echo a; sleep 600) | " + sort, mode="slow")
+        q.equal((q.folder / "f").read_text(), "keep\n", "the file of `%s`:" % sort)
 
 
 NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH
@@ -286,17 +309,17 @@ def words_in(rule):
 
 
 RULES = {int(number): body.replace("\n", "") for number, body in fenced("rule")}
-LAST_WORDS = re.match(r"_\(\?:([A-Z_|]*)\)_", RULES[4])[1].split("|")
-PLAIN_WORDS = [word + "PASS" for word in re.match(r"_\(\?!\(\?:([A-Z|]*)\)PASS_\)", RULES[5])[1].split("|")]
+LAST_WORDS = re.match(r"_\(\?:([A-Z_|]*)\)_", RULES[5])[1].split("|")
+PLAIN_WORDS = [word + "PASS" for word in re.match(r"_\(\?!\(\?:([A-Z|]*)\)PASS_\)", RULES[6])[1].split("|")]
 ENDINGS = [
     ending
-    for part in re.findall(r"\(\?:[A-Z|]+\)[A-Z]+|[A-Z]+", re.search(r"\[\^_\]\*\(\?:(.*)\)S\?_", RULES[5])[1])
+    for part in re.findall(r"\(\?:[A-Z|]+\)[A-Z]+|[A-Z]+", re.search(r"\[\^_\]\*\(\?:(.*)\)S\?_", RULES[6])[1])
     for ending in words_in(part)
 ]
-SECRET_WORDS = re.match(r"_\(\?:([A-Z?|]*)\)_", RULES[7])[1].replace("S?", "").split("|")
+SECRET_WORDS = re.match(r"_\(\?:([A-Z?|]*)\)_", RULES[8])[1].replace("S?", "").split("|")
 SECRET_WORDS += "COOKIES CREDS KEY KEYS".split()
-PLAIN_VALUES = re.findall(r"\|([a-z0-9-]+)", RULES[3])
-FLAGS = {1: re.ASCII, 2: re.ASCII, 6: re.ASCII, 7: re.DOTALL}
+PLAIN_VALUES = re.findall(r"\|([a-z0-9-]+)", RULES[4])
+FLAGS = {1: re.DOTALL, 2: re.ASCII, 3: re.ASCII, 7: re.ASCII, 8: re.DOTALL}
 
 
 def is_secret(name, value):
@@ -318,7 +341,7 @@ def names_of_the_words():
     secret += ["w%d-x%s" % (n, ending.lower()) for n, ending in enumerate(endings)]
     last_words = [word for word in LAST_WORDS if "_" not in word]
     secret += [name % word for word in last_words for name in ("%s_TOKEN", "A_TOKEN_X%s", "A_TOKEN_%s2")]
-    secret += "PUBLIC_TOKEN PUBLICATION_KEY COMPASS_TOKEN PW_TOKEN pw_debug pwd".split()
+    secret += "A_PUBLIC_TOKEN PUBLICATION_KEY COMPASS_TOKEN PW_TOKEN pw_debug pwd".split()
     plain = {"W%d_%s" % each: "xyzzy" for each in enumerate(PLAIN_WORDS, 100)}
     plain.update({name % word: "xyzzy" for word in last_words for name in ("A_TOKEN_%s", "key%s")})
     values = [change(value) for value in PLAIN_VALUES for change in (str, str.upper)]
@@ -418,10 +441,22 @@ def drawn(chance, tree):
     return text
 
 
+@asks("004.14")
+def passes_what_is_published(q):
+    begin = "NEXT_PUBLIC_ NUXT_PUBLIC_ EXPO_PUBLIC_ PUBLIC_ VITE_ REACT_APP_ VUE_APP_ GATSBY_ STORYBOOK_".split()
+    plain = {name + end: "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK" for name in begin for end in ("A_TOKEN", "ANON_KEY")}
+    plain["VITE_DB"] = "db://me:pw@host/"
+    key = "-----BEGIN RSA PRIVATE " + "KEY-----\nMII"
+    secret = {"VITE_A": key, "PUBLIC_B": base64.b64encode(key.encode()).decode(), "AN_EXPO_PUBLIC_TOKEN": "x"}
+    env, _ = environment_of(q, q.server(env={**secret, **plain}))
+    q.equal({name: env.get(name) for name in plain}, plain, "what bundlers publish:")
+    q.equal([name for name in secret if name in env], [], "secrets that a command gets:")
+
+
 @asks("004.3")
 def withholds_what_the_pattern_matches(q):
-    """Values of the whole grammar of rule 1, and values that miss it by a character."""
-    pattern, chance, values = re.compile(RULES[1], re.ASCII), random.Random(4), []
+    """Values of the whole grammar of rule 2, and values that miss it by a character."""
+    pattern, chance, values = re.compile(RULES[2], re.ASCII), random.Random(4), []
     tree = sre_parse.parse(pattern.pattern, re.ASCII)
     while len(values) < 800:
         value = drawn(chance, tree)
@@ -431,8 +466,8 @@ def withholds_what_the_pattern_matches(q):
     names = ["DRAWN_%d" % n if n % 3 else "DRAWN_%d_FILE" % n for n in range(len(values))]
     env, _ = environment_of(q, q.server(env=dict(zip(names, values))))
     wrong = [value for name, value in zip(names, values) if bool(pattern.search(value)) == (name in env)]
-    q.equal([value for value in wrong if pattern.search(value)], [], "values of rule 1 that a command gets:")
-    q.equal([value for value in wrong if not pattern.search(value)], [], "values that rule 1 does not find:")
+    q.equal([value for value in wrong if pattern.search(value)], [], "values of rule 2 that a command gets:")
+    q.equal([value for value in wrong if not pattern.search(value)], [], "values that rule 2 does not find:")
 
 
 @asks("004.3")
@@ -1071,15 +1106,17 @@ def nothing_bends_the_shell(q):
     q.says("module load gcc; echo $LOADED; ml load cuda; echo $LOADED", "gcc\ncuda\n", wire=wire)
     q.says("get_token; basename $PWD; [ a; true", "token\nusr\nwrong [\n", wire=wire)
     q.says("echo on", "on\n", wire=q.server(env={"BASH_ENV": str(q.folder / "missing")}))
-    text = "[system error: the shell bash ended (exit code 3) before it read the command]\nwhy\n"
-    q.says("echo on", text, True, wire=with_startup(q, "echo why; exit 3"))
+    wire = with_startup(q, "echo why; exit 3")
+    text = wire.call("echo on").text
+    named = r'; the file of BASH_ENV may have ended it: "/[^"]{1,79}"'
+    q.match(r"\[system error: the shell bash ended \(exit code 3\) before it read the command%s\]\nwhy\n" % named, text)
 
 
 @asks("014.2")
 def nothing_asks_pages_or_paints(q):
     ((_, table),) = fenced("environment")
     expected = dict(pair.split("=", 1) for pair in table.split())
-    known = {*q.env, *expected, "PWD", "OLDPWD", "SHLVL", "_", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_PROFILE"}
+    known = {*q.env, *expected, "PWD", "OLDPWD", "SHLVL", "_", "BASH_TOOL_SET", "BASH_TOOL_PROFILE"}
     for has in ("less", None):
         env = {**dict.fromkeys(expected, has), "GIT_ASKPASS": has and "ssh-askpass"}
         got, _ = environment_of(q, q.server("--keep-env", "*PAGER", env=env))
@@ -1127,6 +1164,15 @@ def no_forced_colours(q):
     variables = dict(pair.split("=", 1) for pair in FORCED_COLOURS + PLAIN_COLOURS)
     wanted = {pair.partition("=")[0] for pair in FORCED_COLOURS}
     q.equal(kept_back(q, variables), wanted, "variables of colours that a command does not get:")
+
+
+@asks("014.14")
+def no_state_of_prompt_hooks(q):
+    names = "DIRENV_DIFF DIRENV_WATCHES __MISE_DIFF __MISE_SESSION __FNOX_SESSION _FLOX_HOOK_DIFF _DEVENV_DIFF".split()
+    names += ["__shadowenv_data", "HERMIT_ENV_OPS"]
+    plain = dict.fromkeys(["DIRENV_DIR", "MISE_SHELL", "HERMIT_ENV", "A_DIFF", "DESKTOP_SESSION"], "x")
+    variables = {**dict.fromkeys(names, "eJwLyk+q"), **plain}
+    q.equal(kept_back(q, variables), {*names}, "variables of prompt hooks that a command does not get:")
 
 
 @asks("014.11")

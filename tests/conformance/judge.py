@@ -302,7 +302,8 @@ class Wire:
         self.progress = []  # the notifications of progress that came
         self.waiting = {}  # responses that came before they were asked for
         self.profile, self.own, self.begun, self.commands = profile or "modes", {}, False, {}
-        given = {"BASH_TOOL_TIMEOUTS": timeouts and json.dumps(timeouts), "BASH_TOOL_STRUCTURED": structured and "1"}
+        settings = " ".join("%s=%s" % limit for limit in (timeouts or {}).items())
+        given = {"BASH_TOOL_SET": settings, "BASH_TOOL_STRUCTURED": structured and "1"}
         given["BASH_TOOL_PROFILE"] = profile if profile != "modes" else None  # a server of one profile need not know it
         environ = {**question.env, **dict(env), **{name: value for name, value in given.items() if value}}
         environ = {name: value for name, value in environ.items() if value is not None}

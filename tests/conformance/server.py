@@ -101,27 +101,15 @@ def a_slow_reader_misses_the_oldest(q):
 
 
 @asks("017.6")
-def the_environment_sets_timeouts(q):
-    wrong = ('"default": "soon"', '"default": -1', '"default": 0', '"nonsense_s": 1', '"grace_s": -1')
-    wrong += tuple('"slow": ' + value for value in ("true", '"9"', "null", "NaN", "1000000001"))
-    cases = [("BASH_TOOL_TIMEOUTS", value) for value in ("soon", "[1]", *("{%s}" % pair for pair in wrong))]
-    cases += [("BASH_TOOL_PROFILE", "nobody"), ("BASH_TOOL_PROFILE", "")]
+def the_environment_names_a_profile(q):
+    cases = [("BASH_TOOL_PROFILE", "nobody"), ("BASH_TOOL_PROFILE", "")]
     options = ["--no-such-option"], ["extra"], ["--cwd"], ["--profile", "nobody"]
     for case in (*cases, *options):
         wire = q.server(*case) if case in options else q.server(env=[case])
         q.equal(wire.ended(), 125, "exit code of a server with %s:" % (case,))
         q.that(wire.errors.read_bytes().strip(), "a message on standard error, for %s" % (case,), "none")
-    right = ({"BASH_TOOL_PROFILE": "MoDeS"}, {"BASH_TOOL_TIMEOUTS": '{"default": 1e9, "slow": 1000000000}'})
-    wires = [q.server(env=env) for env in right]
-    wires.append(q.server("--profile", "modes", env={"BASH_TOOL_PROFILE": "nobody", "BASH_TOOL_TIMEOUTS": ""}))
-    for wire in wires:
-        q.says("sleep 0.3; echo on", "on\n", wire=wire)
-    wire = q.server(timeouts={"default": 0.5, "slow": 1.5, "grace_s": 0.3, "drain_idle_s": 20, "drain_total_s": 30})
-    q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
-    q.match(r'\{"default": ?0\.5, ?"slow".*\}\n', wire.call("echo \"$BASH_TOOL_TIMEOUTS\"").text)  # commands get it too
-    deaf, text = "trap '' TERM; echo on; while :; do sleep 0.1; done", "[command timed out after 1.5s]\non\n"
-    q.says(deaf, text, True, wire=wire, mode="slow")
-    q.match(r"(\[still running[^\n]*\n)?hi\nlate\n", wire.call("(sleep 3; echo late) & echo hi", mode="default").text)
+    q.says("echo on", "on\n", wire=q.server(env={"BASH_TOOL_PROFILE": "MoDeS"}))
+    q.says("echo on", "on\n", wire=q.server("--profile", "modes", env={"BASH_TOOL_PROFILE": "nobody"}))
     for row in q.rows:
         listed, page = definition_and_page(q, row)
         q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema with BASH_TOOL_PROFILE=%s:" % row)
@@ -190,7 +178,16 @@ def limits_are_set(q):
     q.has(text, " got 3.8KB, max is 100B]")
     wire = q.server("--set", "grace_s=0.3", timeouts={"default": 0.5, "slow": 9})
     q.one_of(3, lambda: q.takes(wire, "trap '' TERM; while :; do sleep 0.1; done", 0.8, 1.5))
-    for setting in ("nonsense=3", "grace_s=soon", "grace_s=-1", "snip_size=0", "max_output_lines=3", "grace_s"):
+    q.says("sleep 0.3; echo on", "on\n", wire=q.server(timeouts={"default": 1000000000, "slow": 1000000000}))
+    q.says("echo on", "on\n", wire=q.server(env={"BASH_TOOL_SET": ""}))
+    wire = q.server(timeouts={"default": 0.5, "slow": 1.5, "grace_s": 0.3, "drain_idle_s": 20, "drain_total_s": 30})
+    q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
+    q.match("default=0.5 slow=1.5 .*\n", wire.call("echo $BASH_TOOL_SET").text)  # commands get it too
+    deaf, text = "trap '' TERM; echo on; while :; do sleep 0.1; done", "[command timed out after 1.5s]\non\n"
+    q.says(deaf, text, True, wire=wire, mode="slow")
+    q.match(r"(\[still running[^\n]*\n)?hi\nlate\n", wire.call("(sleep 3; echo late) & echo hi", mode="default").text)
+    wrong = ["slow=" + value for value in ("soon", "-1", "0", "true", "null", "NaN", "1000000001")]
+    for setting in (*wrong, "nonsense=3", "grace_s=-1", "snip_size=0", "max_output_lines=3", "grace_s"):
         for wire in (q.server("--set", setting), q.server(env={"BASH_TOOL_SET": setting})):
             q.equal(wire.ended(), 125, "exit code of a server with the setting %s:" % setting)
 
@@ -621,16 +618,13 @@ def batches(q):
 
 @asks("025.14")
 def long_lines(q):
-    wire, begin = q.wire, b'{"method":"ping","params":{"id":5,"x":"'
+    wire = q.wire
     start, end = b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "', b'"}}'
     fits = b"x" * (16777216 - len(start + end))
     rows = [
         (start + fits + end, 0, 1),
-        (start + fits + b"x" + end, -32600, 1),
-        (start + fits + end + b"\r", -32600, 1),
-        (begin + fits + b'"},"jsonrpc":"2.0","id":"one"}', -32600, "one"),
-        (begin + fits + b'"}, "id": 2, "jsonrpc": "2.0"}', -32600, 2),
-        (begin + fits + b'","id":6}}', -32600, None),
+        (start + fits + b"x" + end, -32600, None),
+        (start + fits + end + b"\r", -32600, None),
         (b"x" + fits + start + end, -32600, None),
     ]
     answers_to(q, wire, *rows)

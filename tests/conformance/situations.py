@@ -117,7 +117,7 @@ NOT_IN = (
         "a_withdrawn_call_takes_no_name_along",
     ),
     ((Beside,), "it counts the calls that are under way", "pipes_of_many_commands sixty_four_calls calls_under_way"),
-    ((Batch, CarriageReturns), "it counts the bytes of a line", "long_lines the_longest_line the_id_at_either_end"),
+    ((Batch, CarriageReturns), "it counts the bytes of a line", "long_lines the_longest_line"),
     ((Socket,), "it fills a pipe, of which the size is known", "a_slow_reader_gets_what_is_due"),
 )
 # The questions that ask for the text of output alone, and those whose commands a script may hold.

@@ -1,7 +1,6 @@
 """What the tests with real programs share. `python -m tests.integration.support` makes their environments."""
 
 import dataclasses
-import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,7 @@ def say(*words):
     print(" ", *words)
 
 
-SHORT_ENV = {"BASH_TOOL_TIMEOUTS": json.dumps(SHORT)}
+SHORT_ENV = {"BASH_TOOL_SET": " ".join("%s=%s" % limit for limit in SHORT.items())}
 
 
 def mcp_server(folder):
@@ -35,7 +34,7 @@ def mcp_server(folder):
 
 # What cannot stand beside the packages of .venv-interop, each in an environment of its own within it.
 ENVIRONMENTS = {
-    "mcp1": ("mcp<2",),
+    "mcp1": ("mcp<2", "pytest", "hypothesis", "langchain", "langchain-mcp-adapters"),
     "inspect": ("pytest", "pytest-asyncio", "inspect_ai"),
     "langchain": ("pytest", "pytest-asyncio", "langchain-tests", "deepagents"),
 }

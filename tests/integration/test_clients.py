@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.support import SHORT, SHORT_MODES, environment, say, sleepers
+from tests.integration.support import SHORT, SHORT_ENV, SHORT_MODES, environment, say, sleepers
 from tests.processes import alive, eventually, number_in, of_proc, processes
 from tests.support import BashTool, Client, TOOL, bash_tool, recipes
 
@@ -29,10 +29,7 @@ def test_interop_python_client(mode):
 
     async def converse():
         server = StdioServerParameters(
-            command=sys.executable,
-            args=[str(TOOL), "--mcp"],
-            cwd=os.getcwd(),
-            env=dict(os.environ, BASH_TOOL_TIMEOUTS=json.dumps(SHORT)),
+            command=sys.executable, args=[str(TOOL), "--mcp"], cwd=os.getcwd(), env=dict(os.environ, **SHORT_ENV)
         )
         told, said = [], []
 
@@ -139,7 +136,7 @@ def test_interop_typescript_client(package, stdio, options):
     try:
         done = subprocess.run(
             ["node", str(program), sys.executable, str(TOOL)],
-            env=dict(os.environ, BASH_TOOL_TIMEOUTS=json.dumps(SHORT), BASH_TOOL_STRUCTURED="1"),
+            env=dict(os.environ, BASH_TOOL_STRUCTURED="1", **SHORT_ENV),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             timeout=60,

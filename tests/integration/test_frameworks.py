@@ -15,16 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.support import SHORT_ENV, SHORT_MODES, environment, mcp_server, say, sleepers
+from tests.integration.support import SHORT, SHORT_MODES, environment, say, sleepers
 from tests.processes import eventually
-from tests.support import BashTool, MODES, PROFILES, RECIPES, TOOL, bash_tool
+from tests.support import BashTool, MODES, PROFILES, TOOL, bash_tool
 from tests.test_recipes import block
 
 
 STEPS = (  # what the model asks for, what it reads, whether that is an error; the first two in one turn
     ({"command": "echo fine; echo 'and \"quoted\", \u00e9' >&2"}, r'fine\nand "quoted", \u00e9\n', False),
     ({"command": "echo some; exit 3"}, r"\[command failed: exit code 3\]\nsome\n", True),
-    ({"command": "echo before; sleep 60"}, r"\[command timed out after 1s\]\n\[for longer .*\]\nbefore\n", True),
+    (
+        {"command": "echo before; sleep 60"},
+        r"\[command timed out after 1s\]\n\[for longer .*\]\n(?:\[this command's .* not kept\]\n)?before\n",
+        True,
+    ),
     (
         {"command": "ls", "mode": "fast"},
         r'\[system error: invalid arguments: "mode" must be one of .*, got "fast"\]\n?',
@@ -78,10 +82,10 @@ def versions(*packages):
 
 
 @contextlib.contextmanager
-def quick_tool(folder, monkeypatch=None):
+def quick_tool(folder, monkeypatch=None, carry=False):
     """A quick tool and what it answered, by command; in place of BashTool if asked for. Ends the jobs that it
     started."""
-    results = {}
+    results, quick = {}, {"profile": SHORT_MODES, "state_dir": folder}
 
     class Recorded(BashTool):
         def call(self, arguments, **more):
@@ -91,10 +95,8 @@ def quick_tool(folder, monkeypatch=None):
 
     try:
         if monkeypatch is not None:
-            monkeypatch.setattr(
-                bash_tool, "BashTool", functools.partial(Recorded, "/", profile=SHORT_MODES, state_dir=folder)
-            )
-        with Recorded("/", profile=SHORT_MODES, state_dir=folder) as bash:
+            monkeypatch.setattr(bash_tool, "BashTool", functools.partial(Recorded, "/", **quick))
+        with Recorded("/", carry=carry, **quick) as bash:
             yield bash, results
     finally:
         for job in BashTool("/", state_dir=folder).jobs():
@@ -234,13 +236,24 @@ def admitted(kind, value):
     return set(value) <= set(getattr(kind, "__annotations__", value))  # a union of them has none
 
 
-def recipe(word, name="converse"):
-    """A function of the one recipe that holds this word."""
-    fences = re.findall(r"^```python\n(.*?)^```", RECIPES.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    (program,) = [fence for fence in fences if word in fence]
+def recipe(word, name="converse", folder=None):
+    """A function of the one recipe that holds this word. With a folder, its server is quick and has its files there."""
+    program = block(word) if folder is None else with_places(block(word), folder)
     names = {}
     exec(program, names)
     return names[name]
+
+
+def with_places(program, folder):
+    """A recipe over MCP with the places filled in: a Python that starts the server with short limits."""
+    python = Path(folder, "quick python")
+    words = "BASH_TOOL_TIMEOUTS='%s' exec '%s' \"$@\" --state-dir '%s'" % (json.dumps(SHORT), sys.executable, folder)
+    python.write_text("#!/bin/sh\n%s\n" % words)
+    python.chmod(0o755)
+    for place, real in (("/usr/bin/python3", python), ("/PATH/TO/bash_tool.py", TOOL), ("/PATH/TO/REPO", "/")):
+        assert program.count(place) == 1
+        program = program.replace(place, str(real))
+    return program
 
 
 @pytest.mark.interop
@@ -309,7 +322,7 @@ def test_interop_openai_responses(tmp_path, monkeypatch):
     answer = functools.partial(as_response, script)
     with quick_tool(tmp_path, monkeypatch) as (bash, results), model_server(answer) as (url, bodies):
         with openai.OpenAI(api_key="none", base_url=url) as client:
-            assert recipe('definition("openai")')(client, "the-model", "go") == "done"
+            assert recipe("function_call_output")(client, "the-model", "go") == "done"
         for body in bodies:
             assert body["tools"] == [bash.definition("openai")] and admitted(FunctionToolParam, body["tools"][0])
         kinds = {"function_call": ResponseFunctionToolCallParam, "function_call_output": FunctionCallOutput}
@@ -326,7 +339,7 @@ def test_interop_recipes_run_no_half_calls(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     for kind, answer, change, word in (
         (anthropic.Anthropic, as_message, {"stop_reason": "max_tokens"}, "client.messages"),
-        (openai.OpenAI, as_response, {"status": "incomplete"}, 'definition("openai")'),
+        (openai.OpenAI, as_response, {"status": "incomplete"}, "function_call_output"),
         (openai.OpenAI, as_cut_completion, {}, '"openai-chat"'),
     ):
         cut_short = functools.partial(lambda answer, change, body: {**answer(Script(), body), **change}, answer, change)
@@ -546,42 +559,25 @@ def test_interop_openai_native(way, tmp_path, monkeypatch):
         turns.answered = len(outputs)
         return as_shell_response(turns, body)
 
-    answer_shell_call = recipe("def answer_shell_call", "answer_shell_call")
+    quick = functools.partial(BashTool, tmp_path, state_dir=tmp_path / "state")
+    monkeypatch.setattr(bash_tool, "BashTool", quick)
+    (tmp_path / "shell_calls.py").write_text(block("def answer_shell_call"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "shell_calls", raising=False)
 
-    async def with_agents(bash, url):
-        async def executor(request):
-            call = {"call_id": request.data.call_id, "action": vars(request.data.action)}
-            item = await asyncio.to_thread(answer_shell_call, bash, call)
-            outputs = [
-                agents.ShellCommandOutput(out["stdout"], out["stderr"], agents.ShellCallOutcome(**out["outcome"]))
-                for out in item["output"]
-            ]
-            return agents.ShellResult(outputs, max_output_length=item["max_output_length"])
-
+    async def with_agents(url):
         async with openai.AsyncOpenAI(api_key="none", base_url=url) as client:
-            agent = agents.Agent(
-                "shell",
-                model=agents.OpenAIResponsesModel("the-model", client),
-                tools=[agents.ShellTool(executor=executor)],
-            )
-            run = await agents.Runner.run(agent, "go", run_config=agents.RunConfig(tracing_disabled=True))
-            return run.final_output
+            return await recipe("ShellTool(", "ask")(agents.OpenAIResponsesModel("the-model", client), "go")
 
-    def with_responses(bash, url):
-        items, tools = [{"role": "user", "content": "go"}], [bash.definition("openai-native")]
+    def with_responses(url):
         with openai.OpenAI(api_key="none", base_url=url) as client:
-            while True:
-                answer = client.responses.create(model="the-model", tools=tools, input=items)
-                items += answer.output
-                calls = [item for item in answer.output if item.type == "shell_call"]
-                if not calls:
-                    return answer.output_text
-                items += [answer_shell_call(bash, call.model_dump()) for call in calls]
+            return recipe("def answer_shell_call")(client, "the-model", "go")
 
-    with carrying_tool(tmp_path, "streams") as bash, model_server(answer) as (url, bodies):
-        assert admitted(FunctionShellToolParam, bash.definition("openai-native"))
-        done = asyncio.run(with_agents(bash, url)) if way == "agents" else with_responses(bash, url)
-        assert done == "done" and all(body["tools"] == [bash.definition("openai-native")] for body in bodies)
+    with model_server(answer) as (url, bodies):
+        given = quick(profile="streams", carry=True).definition("openai-native")
+        assert admitted(FunctionShellToolParam, given)
+        done = asyncio.run(with_agents(url)) if way == "agents" else with_responses(url)
+        assert done == "done" and all(body["tools"] == [given] for body in bodies)
     say("\n== openai's shell, %s: %s" % (way, versions("openai", "openai-agents")))
     assert len(outputs) == len(SHELL_STEPS)
     for (action, wanted), item in zip(SHELL_STEPS, outputs):
@@ -616,38 +612,23 @@ def test_interop_openai_chat(tmp_path, monkeypatch):
 @pytest.mark.interop
 @pytest.mark.parametrize("way", ["function", "mcp"])
 def test_interop_openai_agents(way, tmp_path, monkeypatch):
-    """The Agents SDK hands the model our strict definition as it is, or our tool of MCP, and our texts."""
-    import agents.mcp
+    """The recipes for the Agents SDK hand the model our strict definition as it is, or our tool of MCP, and our texts."""
+    import agents
     import asyncio
     import openai
 
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    agents.set_tracing_disabled(True)
     script = Script(every_key=way == "function")
+    word, folder = {"function": ("FunctionTool(", None), "mcp": ("MCPServerStdio(", tmp_path)}[way]
 
-    async def converse(bash, url):
-        async def invoke(context, arguments):
-            return (await asyncio.to_thread(bash.call, arguments)).text
+    async def converse(url):
+        async with openai.AsyncOpenAI(api_key="none", base_url=url) as client:
+            return await recipe(word, "ask", folder)(agents.OpenAIResponsesModel("the-model", client), "go")
 
-        given = bash.definition("openai")
-        tool = agents.FunctionTool(
-            name=given["name"],
-            description=given["description"],
-            params_json_schema=given["parameters"],
-            on_invoke_tool=invoke,
-            strict_json_schema=given["strict"],
-        )
-        async with openai.AsyncOpenAI(api_key="none", base_url=url) as client, contextlib.AsyncExitStack() as stack:
-            tools = {"tools": [tool]}
-            if way == "mcp":
-                server = agents.mcp.MCPServerStdio({**mcp_server(tmp_path), "env": SHORT_ENV})
-                tools = {"mcp_servers": [await stack.enter_async_context(server)]}
-            agent = agents.Agent("shell", model=agents.OpenAIResponsesModel("the-model", client), **tools)
-            return (
-                await agents.Runner.run(agent, "go", run_config=agents.RunConfig(tracing_disabled=True))
-            ).final_output
-
-    with quick_tool(tmp_path) as (bash, results), model_server(functools.partial(as_response, script)) as (url, bodies):
-        assert asyncio.run(converse(bash, url)) == "done"
+    answer = functools.partial(as_response, script)
+    with quick_tool(tmp_path, monkeypatch, carry=True) as (bash, results), model_server(answer) as (url, bodies):
+        assert asyncio.run(converse(url)) == "done"
         one = bash.definition("openai")
         if way == "mcp":
             one.update(parameters=bash.definition("mcp")["inputSchema"], strict=False)
@@ -655,82 +636,76 @@ def test_interop_openai_agents(way, tmp_path, monkeypatch):
         script.check(results if way == "function" else None, "openai-agents, %s: %s" % (way, versions("openai-agents")))
 
 
+LANGCHAIN_MODEL = """
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+class Model(BaseChatModel):
+    _llm_type = "script"
+
+    def bind_tools(self, tools, **more):
+        bound.extend(map(convert_to_openai_tool, tools))
+        return self
+
+    def _generate(self, messages, stop=None, run_manager=None, **more):
+        told = [message for message in messages if isinstance(message, ToolMessage)]
+        calls = script.turn({each.tool_call_id: (each.content, each.status == "error") for each in told})
+        asked = [{"id": number, "name": "bash", "args": arguments} for number, arguments in calls]
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("" if calls else "done", tool_calls=asked))])
+"""
+
+
 @pytest.mark.interop
-def test_interop_langgraph(tmp_path):
-    """An agent of LangChain, which is a graph of LangGraph: our schema as it is, our texts, and the status of an
+def test_interop_langchain(tmp_path, monkeypatch):
+    """The recipe for LangChain, whose agent is a graph of LangGraph: our schema as it is, our texts, and the status of an
     error."""
-    from langchain.agents import create_agent
-    from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import AIMessage, ToolMessage
-    from langchain_core.outputs import ChatGeneration, ChatResult
-    from langchain_core.tools import StructuredTool, ToolException
-    from langchain_core.utils.function_calling import convert_to_openai_tool
+    import asyncio
 
-    script, bound = Script(), []
-
-    class Model(BaseChatModel):
-        _llm_type = "script"
-
-        def bind_tools(self, tools, **more):
-            bound.extend(map(convert_to_openai_tool, tools))
-            return self
-
-        def _generate(self, messages, stop=None, run_manager=None, **more):
-            calls = script.turn(
-                {
-                    message.tool_call_id: (message.content, message.status == "error")
-                    for message in messages
-                    if isinstance(message, ToolMessage)
-                }
-            )
-            return ChatResult(
-                generations=[
-                    ChatGeneration(
-                        message=AIMessage(
-                            "" if calls else "done",
-                            tool_calls=[
-                                {"id": number, "name": "bash", "args": arguments} for number, arguments in calls
-                            ],
-                        )
-                    )
-                ]
-            )
-
-    with quick_tool(tmp_path) as (bash, results):
-
-        def run(**arguments):
-            result = bash.call(arguments)
-            if result.is_error:
-                raise ToolException(result.text)
-            return result.text
-
+    names = {"script": Script(), "bound": []}
+    exec(LANGCHAIN_MODEL, names)
+    with quick_tool(tmp_path, monkeypatch, carry=True) as (bash, results):
+        assert asyncio.run(recipe("StructuredTool", "ask")(names["Model"](), "go")) == "done"
         given = bash.definition()
-        tool = StructuredTool.from_function(
-            run,
-            name=given["name"],
-            description=given["description"],
-            args_schema=given["input_schema"],
-            handle_tool_error=True,
-        )
-        answer = create_agent(Model(), [tool]).invoke({"messages": [{"role": "user", "content": "go"}]})
-        assert answer["messages"][-1].content == "done"
-        assert bound and all(
-            tool["function"]
-            == {"name": given["name"], "description": given["description"], "parameters": given["input_schema"]}
-            for tool in bound
-        )
-        script.check(results, "langchain: " + versions("langchain", "langgraph"))
+        one = {"name": given["name"], "description": given["description"], "parameters": given["input_schema"]}
+        assert names["bound"] and all(tool["function"] == one for tool in names["bound"])
+        names["script"].check(results, "langchain: " + versions("langchain", "langgraph"))
+
+
+OF_LANGCHAIN = """
+import asyncio, json, os, sys
+sys.path.insert(0, os.environ["TESTS"])
+from tests.integration.test_frameworks import LANGCHAIN_MODEL, Script
+script, bound = Script(), []
+exec(LANGCHAIN_MODEL)
+exec(open("recipe").read())
+assert asyncio.run(ask(Model(), "go")) == "done"
+script.check(None, "langchain-mcp-adapters")
+print(json.dumps([tool["function"] for tool in bound]))
+"""
+
+
+@pytest.mark.interop
+def test_interop_langchain_over_mcp(tmp_path):
+    """The recipe for LangChain over MCP, in an environment of its own: one server for all calls, and errors as such."""
+    (tmp_path / "recipe").write_text(with_places(block("MultiServerMCPClient("), tmp_path))
+    words = [str(environment("mcp1")), "-c", OF_LANGCHAIN]
+    env = dict(os.environ, TESTS=str(TOOL.parent))
+    done = subprocess.run(words, cwd=tmp_path, env=env, stdout=subprocess.PIPE, timeout=120)
+    say(done.stdout.decode())
+    bound = json.loads(done.stdout.splitlines()[-1])
+    given = BashTool("/", profile=SHORT_MODES, carry=True).definition()
+    assert bound and all(tool["description"] == given["description"] for tool in bound)
 
 
 @pytest.mark.interop
 @pytest.mark.parametrize("way", ["function", "wire", "mcp"])
 def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
-    """Pydantic AI, its tool made from our schema or found over MCP: our texts, and errors as such, down to Anthropic's
-    wire."""
+    """The recipes for Pydantic AI, its tool made from our schema or found over MCP: our texts, and errors as such, down to
+    Anthropic's wire."""
     import anthropic
-    from fastmcp.client.transports import StdioTransport
-    from pydantic_ai import Agent, Tool, ToolFailed
-    from pydantic_ai.mcp import MCPToolset
+    import asyncio
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.models.function import FunctionModel
@@ -738,6 +713,7 @@ def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
 
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     script, seen = Script(), []
+    word, folder = ("MCPToolset(", tmp_path) if way == "mcp" else ("Tool.from_schema", None)
 
     def play(messages, info):
         seen.extend((tool.name, tool.description, tool.parameters_json_schema) for tool in info.function_tools)
@@ -747,89 +723,121 @@ def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
             [ToolCallPart("bash", arguments, number) for number, arguments in calls] or [TextPart("done")]
         )
 
-    with quick_tool(tmp_path) as (bash, results), model_server(functools.partial(as_message, script)) as (url, bodies):
-
-        def run(**arguments):
-            result = bash.call(arguments)
-            if result.is_error:
-                raise ToolFailed(result.text)
-            return result.text
-
+    answer = functools.partial(as_message, script)
+    with quick_tool(tmp_path, monkeypatch, carry=True) as (bash, results), model_server(answer) as (url, bodies):
         given, model = bash.definition(), FunctionModel(play)
-        tools = {"tools": [Tool.from_schema(run, given["name"], given["description"], given["input_schema"])]}
-        if way == "mcp":
-            transport = StdioTransport(env=SHORT_ENV, **mcp_server(tmp_path))
-            tools = {"toolsets": [MCPToolset(transport, tool_error_behavior="failed")]}
         if way == "wire":
             client = anthropic.AsyncAnthropic(api_key="none", base_url=url)
             provider = AnthropicProvider(anthropic_client=client)
             model = AnthropicModel("the-model", provider=provider, settings={"max_tokens": 1000})  # more is streamed
-        assert Agent(model, **tools).run_sync("go").output == "done"
-        seen += [
-            tuple(tool[key] for key in ("name", "description", "input_schema"))
-            for body in bodies
-            for tool in body["tools"]
-        ]
-        assert seen and all(one == tuple(given[key] for key in ("name", "description", "input_schema")) for one in seen)
+        assert asyncio.run(recipe(word, "ask", folder)(model, "go")) == "done"
+        keys = ("name", "description", "input_schema")
+        seen += [tuple(tool[key] for key in keys) for body in bodies for tool in body["tools"]]
+        assert seen and all(one == tuple(given[key] for key in keys) for one in seen)
         script.check(results if way != "mcp" else None, "pydantic-ai, %s: %s" % (way, versions("pydantic-ai-slim")))
 
 
-@dataclasses.dataclass
-class HarborResult:
-    """What `exec` of harbor.environments.base returns (0.26.0), where that is not installed: 377 MB."""
+HARBOR = """
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import SimpleNamespace
 
+@dataclass
+class ExecResult:
     return_code: int
-    stdout: str = ""
-    stderr: str = ""
+    stdout: str = None
+    stderr: str = None
+
+class BaseEnvironment(ABC):
+    default_user, persistent = None, {"KEPT": "by the task"}
+
+    def __init__(self, folder):
+        self.task_env_config = SimpleNamespace(workdir=folder)
+        self._validate_definition()
+
+    def _resolve_user(self, user):
+        return self.default_user if user is None else user
+
+    def _merge_env(self, env):
+        return {**self.persistent, **(env or {})}
+
+    def _mount_targets(self, *, writable_only=False):
+        return [self.task_env_config.workdir + "/logs"]
+
+    async def ensure_dirs(self, dirs):
+        return await self.exec("mkdir -p " + " ".join(dirs), user="root")
+
+    async def _upload_environment_dir_after_start(self):
+        pass
+
+for name in "type _validate_definition start stop upload_file upload_dir download_file download_dir exec".split():
+    setattr(BaseEnvironment, name, abstractmethod(lambda self: None))
+BaseEnvironment.__abstractmethods__ = frozenset(
+    "type _validate_definition start stop upload_file upload_dir download_file download_dir exec".split()
+)
+"""  # harbor.environments.base of 0.26.0, as far as the recipe meets it: the package takes 377 MB and CPython 3.12
 
 
 @pytest.mark.interop
 def test_interop_harbor(monkeypatch):
-    """The recipe for Harbor: the streams apart, the code, directory, variables, user and timeout of the call; a missing
-    directory, a timeout and a cancelled task leave nothing behind, and none of them is the agent's own TimeoutError."""
+    """The recipe for Harbor: the streams apart, the code, directory, variables, user and timeout of the call, and files; a
+    missing directory and an unknown user are results; a timeout and a cancelled task leave nothing behind, and none of
+    them is the agent's own TimeoutError."""
     import asyncio
-    import importlib.util
     import types
 
-    if importlib.util.find_spec("harbor") is None:
-        say("harbor is not installed: the recipe meets a copy of its result")
-        for name in ("harbor", "harbor.environments", "harbor.environments.base"):
-            monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-        sys.modules["harbor.environments.base"].ExecResult = HarborResult
+    for name in ("harbor", "harbor.environments", "harbor.environments.base", "machine"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    exec(HARBOR, vars(sys.modules["harbor.environments.base"]))
+    exec(block("class Machine"), vars(sys.modules["machine"]))
     names, seconds = {}, "9%d.25" % os.getpid()
-    exec(block("default_user"), names)
+    exec(block("harbor"), names)
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     (folder / "sub").mkdir()
     folder.chmod(0o755)  # another user enters it
-    machine = names["Environment"](folder)
+    environment = names["Environment"](str(folder))
 
     async def converse():
-        result = await machine.exec("pwd; echo $MY_TOKEN; echo oh >&2; exit 3", "sub", {"MY_TOKEN": "of the call"}, 60)
-        assert (result.stdout, result.stderr, result.return_code) == ("%s/sub\nof the call\n" % folder, "oh\n", 3)
-        assert (await machine.exec("kill -9 $$")).return_code == 137
-        with pytest.raises(RuntimeError, match="no-such"):
-            await machine.exec("touch made", "no-such")
+        await environment.start(False)
+        result = await environment.exec(
+            "pwd; echo $MY_TOKEN $KEPT; echo oh >&2; exit 3", "sub", {"MY_TOKEN": "of it"}, 60
+        )
+        told = (result.stdout, result.stderr, result.return_code)
+        assert told == ("%s/sub\nof it by the task\n" % folder, "oh\n", 3) and (folder / "logs").is_dir()
+        assert (await environment.exec("kill -9 $$")).return_code == 137
+        missing, unknown = await environment.exec("touch made", "no-such"), await environment.exec(":", user="no-such")
+        assert (missing.return_code, unknown.return_code) == (126, 126)
+        assert "no-such" in missing.stderr and "no-such" in unknown.stderr and not (folder / "made").exists()
         with pytest.raises(RuntimeError, match="partial"):
-            await machine.exec("echo partial; sleep %s & sleep %s" % (seconds, seconds), timeout_sec=1)
+            await environment.exec("echo partial; sleep %s & sleep %s" % (seconds, seconds), timeout_sec=1)
         assert not sleepers(seconds)
-        task = asyncio.create_task(machine.exec("sleep %s" % seconds))
+        (folder / "from" / "deep").mkdir(parents=True)
+        (folder / "from" / "deep" / "it's").write_bytes(b"\xff")
+        os.mkfifo(folder / "from" / "a fifo")
+        await environment.upload_dir(folder / "from", str(folder / "to there"))
+        await environment.upload_dir(folder / "from", str(folder / "to there"))
+        await environment.download_file(str(folder / "to there/deep/it's"), folder / "new" / "place")
+        assert (folder / "new" / "place").read_bytes() == b"\xff" and not (folder / "to there" / "from").exists()
+        with pytest.raises(subprocess.CalledProcessError, match="non-zero"):
+            await environment.download_dir(str(folder / "not there"), folder / "x")
+        task = asyncio.create_task(environment.exec("sleep %s" % seconds))
         while not sleepers(seconds):
             await asyncio.sleep(0.05)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert eventually(lambda: not sleepers(seconds))
         if os.getuid() == 0:
-            for user in ("nobody", 65534, "65534"):
-                result = await machine.exec("id -un; sleep 0.1", user=user)
-                assert (result.stdout, result.return_code) == ("nobody\n", 0)
-            machine.default_user = "nobody"
-            assert (await machine.exec("id -un")).stdout == "nobody\n"
+            for user, name in (("nobody", "nobody"), (65534, "nobody"), ("65534", "nobody"), (4242, "4242")):
+                result = await environment.exec("id -un 2>/dev/null || id -u; sleep 0.1", user=user)
+                assert (result.stdout.split()[-1], result.return_code) == (name, 0)
+            environment.default_user = "nobody"
+            assert (await environment.exec("id -un")).stdout == "nobody\n"
             with pytest.raises(RuntimeError):
-                await machine.exec("sleep " + seconds, timeout_sec=1)
+                await environment.exec("sleep " + seconds, timeout_sec=1)
             assert not sleepers(seconds)
+        await environment.stop(True)
 
     asyncio.run(converse())
-    machine.close()
     shutil.rmtree(folder)
 
 
@@ -852,8 +860,18 @@ async def test_words_as_they_are(sandbox_env):
     with pytest.raises(Exception, match="10 MiB") as refused:
         await sandbox_env.exec(["head", "-c", "11000000", "/dev/zero"])
     assert len(refused.value.truncated_output) > 10 * 2**20
-    with pytest.raises(TimeoutError, match="partial"):
+    with pytest.raises(TimeoutError) as late:
         await sandbox_env.exec(["sh", "-c", "echo partial; sleep 9"], timeout=1)
+    assert "partial" in late.value.truncated_output
+    done = await sandbox_env.exec(["bash", "-c", "echo work; /etc/passwd"])
+    assert (done.returncode, done.stdout) == (126, "work\\n") and "Permission denied" in done.stderr
+    with pytest.raises(PermissionError):
+        await sandbox_env.exec(["/etc/passwd"])
+    with pytest.raises(ValueError, match="embedded null byte"):         # in these words Inspect tells the model
+        await sandbox_env.exec(["bash", "-c", "echo \\0x"])
+    with pytest.raises(FileNotFoundError):
+        await sandbox_env.exec(["true"], cwd="/nope")
+    assert not (await sandbox_env.exec(["true"], user="no-such")).success
 """
 LANGCHAIN = """
 import pytest, subprocess, tempfile
@@ -892,7 +910,7 @@ def suite(name, folder, recipes, program, *options):
 @pytest.mark.interop
 def test_interop_inspect(tmp_path):
     """Inspect's own checks of a sandbox, all but those that root rules out."""
-    recipes = {"machine": block("default_user"), "recipe": block("sandboxenv(")}
+    recipes = {"machine": block("class Machine"), "recipe": block("sandboxenv(")}
     failed = suite("inspect", tmp_path, recipes, INSPECT)
     assert failed == (set(AS_ROOT) if os.getuid() == 0 else failed & {"exec_as_user"})
 

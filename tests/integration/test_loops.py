@@ -1,4 +1,4 @@
-"""Programs whose modules gevent or eventlet has replaced: calls side by side, a timeout, a job, a cancel."""
+"""Programs whose modules gevent has replaced: calls side by side, a timeout, a job, a cancel."""
 
 import pytest
 
@@ -8,8 +8,7 @@ from tests.support import Host, unique
 
 # What replaces the modules, and what runs a function in a green thread and returns how to wait for its value.
 LOOPS = {
-    "gevent": ("import gevent, gevent.monkey; gevent.monkey.patch_all()\n", "begin = lambda *a: gevent.spawn(*a).get"),
-    "eventlet": ("import eventlet; eventlet.monkey_patch()\n", "begin = lambda *a: eventlet.spawn(*a).wait"),
+    "gevent": ("import gevent, gevent.monkey; gevent.monkey.patch_all()\n", "begin = lambda *a: gevent.spawn(*a).get")
 }
 PROGRAM = """
 tool, number, begun = BashTool(profile=row(20, 0.3)), sys.argv[1][1:], time.monotonic()

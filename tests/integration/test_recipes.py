@@ -39,10 +39,14 @@ def mistakes(folder, programs, *options):
 def test_interop_types(tmp_path):
     """Each loop passes mypy --strict against the types of its SDK, without a cast or a comment; a mistake does not."""
     programs = {}
-    for word in ("messages", "responses", "chat"):
-        program = programs[word] = block("client." + word)
+    for name, word in {
+        "messages": "client.messages",
+        "responses": "function_call_output",
+        "chat": "client.chat",
+    }.items():
+        program = programs[name] = block(word)
         assert "cast" not in program and "type:" not in program.replace('"type":', "")
-        programs["wrong_" + word] = program.replace("bash.call(", "bash.cell(")
+        programs["wrong_" + name] = program.replace("bash.call(", "bash.cell(")
     for name, said in mistakes(tmp_path, programs).items():
         assert bool(said) == name.startswith("wrong_") == ('has no attribute "cell"' in "".join(said)), said
 

@@ -3,6 +3,7 @@
 python -m tests.tools.disturbances 30                                each disturbance in turn
 python -m tests.tools.disturbances 6 'load 25'                       this one alone: a name of DISTURBANCES
 python -m tests.tools.disturbances 30 'load 25' tests/test_jobs.py   with these arguments of pytest
+python -m tests.tools.disturbances 5 'load 25' -m exhaustive         the other half of the tests
 """
 
 import collections

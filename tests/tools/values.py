@@ -55,7 +55,7 @@ COPIES = {
     ],
     "docs/manual.md": [
         "falls {live:KiB} KiB behind",
-        "up to {file:MiB} MiB",
+        "the file with the output, up to {file:MiB} MiB of it",
         "from 1 to {background:ms,}; then",
         "{default} s, {slow:min} min or {background:h} h, by mode | {others} s, or the model's | {others} s | {others} s |",
         '{"default":{default},"slow":{slow},"background":{background}}',
@@ -162,9 +162,18 @@ UNRELATED = {
         "returns after 2 s; nothing",
         "timed out after 2s",
     ],
-    "docs/manual.md": ["after 0.5 s; if the shell", "The 0.5 s and the 0.2 s", "one of more than 128 KiB"],
+    "docs/manual.md": [
+        "after 0.5 s; if the shell",
+        "The 0.5 s and the 0.2 s",
+        "of more than 128 KiB",
+        "processor time for 0.5 s",
+        "after it, at most 0.5 s",
+        "after 0.5 s; if the shell ends",
+        "timed out after 30s]",
+        "above the 15 min of",
+    ],
     "docs/design.md": ["A user has 64 MiB of pipes", "One argument has at most 128 KiB", "over 128 KiB; quotes"],
-    "docs/recipes.md": [],
+    "docs/recipes.md": ["takes up to 15 min", "the limit is 30 s"],
     "tests/vectors/README.md": [],
 }
 FIELD = re.compile(r"\{(\w+)(?::([a-zA-Z]*)(,?))?\}")

@@ -22,6 +22,10 @@ from tests.vectors import packed
 # fmt: off
 
 
+PUBLISHED = """NEXT_PUBLIC_ NUXT_PUBLIC_ EXPO_PUBLIC_ PLASMO_PUBLIC_ PUBLIC_ VITE_ RENDERER_VITE_ REACT_APP_ VUE_APP_ NG_APP_
+    GATSBY_ STORYBOOK_ SANITY_STUDIO_ REDWOOD_ENV_ WXT_ SVELTE_PUBLIC_""".split()
+
+
 def latin(data):
     return packed(data.decode("latin-1"))
 
@@ -196,7 +200,7 @@ def secrets():
     yield from (case("004.12", {name: place}) for place in PLACES for name in ("A_KEY", "A_TOKEN"))
     yield from (case("004.2", dict([pair.split("=", 1)])) for pair in PLAIN_VARIABLES)
     chance = random.Random(4)
-    for branch in branches_of(RULES[1]):
+    for branch in branches_of(RULES[2]):
         for _ in range(4):
             value = drawn(chance, sre_parse.parse(branch, re.ASCII))
             at = chance.randrange(len(value))
@@ -219,6 +223,19 @@ def secrets():
     for keep, drop in ((["A_TOKEN"], []), (["GH_*", "?_T*"], []), (["gh_*", "[!A]*_TOKEN"], []),
             ([], ["CUSTOMER", "LOCAL_*"]), (["*"], ["A_TOKEN"])):
         yield case("004.8" if keep else "004.10", some, keep=keep, drop=drop)
+    for prefix in PUBLISHED:
+        for value in ("xyzzy", VALUES_TO_WITHHOLD[0], "-----BEGIN RSA PRIVATE " + "KEY-----", "LS0tLS1CRU" + "dJTiBQUklWQVRFIEtFWS"):
+            yield case("004.14", {prefix + "A_TOKEN": value, "X_" + prefix + "A_TOKEN": "xyzzy"})
+    for name in "PASSWORD2 DB_PASSWORD_NEW OLD_PASSWORD1 PASSPHRASE PASSWORDS SMTP_PASS2 PIN_PW PASSCODE COMPASS_ID UPWARD".split():
+        yield from (case("004.2", {name: value, name + "_LENGTH": value}) for value in ("123", "1234", "12345678", "none"))
+    for name in ("PRIMARY_KEY", "hashKey", "ROUTING_KEYS", "API_PRIMARY_KEY_2", "MY_PRIMARYKEY"):
+        yield from (case("004.12", {name: value}) for value in ("id", "a_id, b.c", "x" * 24, "x" * 25, "id2", "a,,b", "Id"))
+    for name in "PARTITION_KEY sortKey CACHE_KEYS ROW_KEY_2 XSORT_KEY SORTKEY SORT_API_KEY SORT_KEY_TOKEN KEY _KEY SORT__KEY".split():
+        yield case("004.2", {name: "xyzzy"})
+    state = "DIRENV_DIFF DIRENV_WATCHES DIRENV_BACKUP DIRENV_DIR __MISE_DIFF __MISE_ORIG_PATH __RTX_WATCH __FNOX_SESSION".split()
+    state += "_FLOX_HOOK_DIFF _DEVENV_DIFF __shadowenv_data HERMIT_ENV_OPS HERMIT_ENV A_DIFF _SESSION MISE_DIFF".split()
+    for keep in ([], ["*"], ["DIRENV_DIFF"]):
+        yield case("014.14", dict.fromkeys(state, "xyzzy"), keep=keep)
     dropped = ["SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE", "ENV", "BASH_XTRACEFD", "BASH_EXECUTION_STRING",
         "GPG_TTY", "BASH_FUNC_builtin%%", "BASH_FUNC_command%%", "BASH_FUNC_unset%%", "BASH_FUNC_ls%%", "HOME", "CI",
         "GIT_SSH_COMMAND"]
@@ -347,7 +364,7 @@ def lives():
                 counts[kind + "s"] += 1
                 news = {kind + "s": counts[kind + "s"]}
             elif kind == "leave":
-                news = {"has_left": True}
+                news = {"host_gone": True}
             elif kind == "exit" and code is None:
                 code = chance.choice([0, 3, -15])
                 news = {"code": code, "exited_s": now}
