@@ -623,6 +623,7 @@ class Question:
                     at = (begins.end(), pattern[end : end + 40], around(got, begins.end()))
                     differ = "fits for %d characters; then expected %s; got %s" % at
                     raise Wrong("a text of the form %s" % pattern, repr(got), differ=differ)
+        raise Wrong("a text of the form %s" % pattern, repr(got))
 
     def that(self, holds, expected, got, late=False):
         if not holds:
