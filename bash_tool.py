@@ -1546,18 +1546,18 @@ class Steps:
         while (parent := inspected.get(pid)) and self.states.get(pid) == "spared":
             pid = parent.parent
         above, is_patient = self.states.get(pid), passed_s < min(PATIENT_S, self._most_s)
-        if not before and above in ("interrupted", "survives", "cleans up"):
-            return "cleans up"
-        if passed_s >= self._grace_s / 3:
-            if before == "interrupted" and passed_s < self._busy_until_s:
-                return before
-            return "terminated"
         # If a child ends before its parent has taken INT, CPython may take that for a success:
         # waitpid(2) reaps the child, KeyboardInterrupt comes before its status is stored, the next
         # waitpid fails with ECHILD, and `subprocess` reads that as 0.
         is_pending = parent and is_patient and parent.pending & _INT
         if above == "waits" or is_pending or chosen.get(pid) == signal.SIGINT:
             return "waits"
+        if not before and above in ("interrupted", "survives", "cleans up"):
+            return "cleans up"
+        if passed_s >= self._grace_s / 3:
+            if before == "interrupted" and passed_s < self._busy_until_s:
+                return before
+            return "terminated"
         if not before:
             return "terminated"  # it was started by something that goes on
         if parent and process.program == "python":

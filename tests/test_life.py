@@ -484,6 +484,19 @@ STOPS = {
         (0.1, {2: PENDING, 3: (below(2, TIMEOUT), "spared"), 4: (below(3, PLAIN), "waits")}),
         (0.2, {2: INTERRUPTED, 3: (below(2, TIMEOUT), "spared"), 4: (below(3, PLAIN), "TERM")}),
     ],
+    "a child of what has not taken INT": [
+        (0, {2: INTERRUPTED, 4: (BASH, "TERM")}),
+        (0.1, {2: PENDING, 3: (below(2, PLAIN), "waits")}),
+        (
+            0.2,
+            {
+                2: INTERRUPTED,
+                3: (below(2, PLAIN), "TERM"),
+                4: (below(2, BASH), "TERM"),
+                5: (below(2, PLAIN), "cleans up"),
+            },
+        ),
+    ],
     "an INT that comes late": [
         (0.6, {2: INTERRUPTED, 3: (below(2, PLAIN), "waits")}),
         (0.65, {2: PENDING, 3: (below(2, PLAIN), "TERM")}),
