@@ -43,7 +43,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 
 from tests.known_commands import ESCAPE_SEQUENCES, NAP, SNIPPETS, WAYS_OF_LEAVING, WAYS_OF_TERM, Known, any_of, at_once
 from tests.known_commands import endless, endless_in_each_way, failures, filler, folders, known_commands, leaving, names
@@ -1875,7 +1875,7 @@ def outcome_of(status, *streams, row=MODES, **fields):
         buffer = bash_tool.OutputBuffer(head, tail, counts)
         buffer.add(data)
         raw.append(buffer.captured())
-    return bash_tool.fit_streams(bash_tool.Outcome(bash_tool.Report(status), raw=raw, **fields), row)
+    return bash_tool.fit_streams(bash_tool.Outcome(bash_tool.Report(status, **fields), raw=raw), row)
 
 
 @clause("006.15", saboteur=("unwrap", "return held", "return value"))
@@ -1884,6 +1884,8 @@ def outcome_of(status, *streams, row=MODES, **fields):
 @example({}, '"5"')
 @example({}, "[1]")
 def test_req_bash_006_15_an_object_in_a_string(arguments, text):
+    assume(not re.search("NaN|Infinity", json.dumps(arguments)))  # which is no JSON
+
     def asked(value):
         return bash_tool.parse_arguments(value, MODES)
 

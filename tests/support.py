@@ -198,7 +198,7 @@ def variant_module(*places, **constants):
 variants = itertools.count(1)
 
 # Where a supervisor begins; the fork server that forks it has not been here.
-IN_A_SUPERVISOR = ("Supervisor.serve", 'line.send("hello", os.getpid())')
+IN_A_SUPERVISOR = ("Supervisor.serve", 'channel.send("hello", os.getpid())')
 
 
 def with_supervisors_that(act, **constants):

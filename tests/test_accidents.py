@@ -361,7 +361,7 @@ def test_row_06_both_ends_the_size_and_the_whole():
     with made(default=AMPLE_S) as tool:
         for count in 30_000, 200_000:
             whole = "".join("%d\n" % number for number in range(1, count + 1))
-            result = tool.run("seq %d" % count)
+            result = tool.call({"command": "seq %d" % count})
             assert result.truncated and result.total_bytes == len(whole) and len(result.text) < 9500
             head, tail = result.stdout.split("\n\n[snip]\n\n")
             assert whole.startswith(head.partition("]\n")[2] or head) and whole.endswith(tail)

@@ -321,10 +321,10 @@ def test_a_fork_is_told_from_a_program_with_the_same_arguments():
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with subprocess.Popen([sys.executable, "twice.py"], **pipes) as program:
         fork, again = map(int, program.stdout.readline().split())
-        line = bash_tool.inspect_process(program.pid).line
-        assert bash_tool.inspect_process(fork).line == line
-        assert eventually(lambda: bash_tool.inspect_process(again).line != line)
-        assert of_proc(again, "cmdline") == of_proc(program.pid, "cmdline")
+        line = bash_tool.inspect_process(program.pid).arguments
+        assert bash_tool.inspect_process(fork).arguments == line
+        assert eventually(lambda: bash_tool.inspect_process(again).arguments != line)
+        assert eventually(lambda: of_proc(again, "cmdline") == of_proc(program.pid, "cmdline"))
 
 
 @fault("a_python_by_its_file-1", saboteur=("inspect_process", '"python", "pypy"', '"python",'))
@@ -349,7 +349,7 @@ def test_an_interactive_shell_that_forks_is_ended():
     with subprocess.Popen([sys.executable, "-c", program], **pipes) as blocks:
         blocks.stdout.readline()
         seen = bash_tool.inspect_process(blocks.pid)
-    assert bash_tool.ending_signal(seen._replace(program="bash", line=b"bash\0-ic\0:\0")) == signal.SIGKILL
+    assert bash_tool.ending_signal(seen._replace(program="bash", arguments=b"bash\0-ic\0:\0")) == signal.SIGKILL
 
 
 @fault("an_int_that_is_pending", saboteur=("inspect_process", 'b"ShdPnd"', 'b"SigPnd"'))

@@ -114,5 +114,5 @@ def test_each_part_of_a_name_is_a_word_of_the_glossary_or_plain():
 
 
 def test_a_second_word_for_a_thing_is_noticed():
-    for name in ("close_connection", "look_at", "_survivors", "Worker"):
+    for name in ("close_connection", "look_round", "_survivors", "Worker"):
         assert strange({part.lower(): name for part in re.findall("[A-Z]?[a-z]+", name)}, glossary())

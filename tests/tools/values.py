@@ -164,9 +164,11 @@ UNRELATED = {
     ],
     "docs/manual.md": [
         "after 0.5 s; if the shell",
-        "The 0.5 s and the 0.2 s",
+        "0.5 s and the last second are never",
         "of more than 128 KiB",
-        "processor time for 0.5 s",
+        "was idle for 0.5 s",
+        "has more, up to 64 MiB",
+        "goes to a file, raw, up to 64 MiB",
         "after it, at most 0.5 s",
         "after 0.5 s; if the shell ends",
         "timed out after 30s]",
