@@ -6,7 +6,7 @@ import re
 
 from tests.support import SOURCE
 
-# What means nothing but itself. A word for a thing that has one already belongs in NOT_OURS, with the word in its place.
+# What means nothing but itself. A second word for a thing belongs in NOT_OURS, with the first one in its place.
 PLAIN = set(
     """
 above absolute accept act action acts add added after all alone and anew annotations announced answer answered any

@@ -38,13 +38,15 @@ WRONG += [
     for key in ("timeout", "run_in_background", "description", "cwd")
     for value in (None, 1500, 999, "2000", True, 10**16)
 ]
+# fmt: off
 LINES = [
     b"nonsense", b"[]", b"[1]", b"7", b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', b'{"id": 3}',
     *(json.dumps({"jsonrpc": "2.0", "id": 5, "method": method, "params": params}).encode()
       for method in ("ping", "initialize", "tools/list", "server/discover", "nosuch", "tools/call")
       for params in ({}, {"name": "bash"}, {"protocolVersion": "2025-06-18"}, 3)),
     b'{"jsonrpc": "2.0", "id": 6, "method": "' + b"x" * 200 + b'"}', b'{"jsonrpc": "2.0", "id": null, "method": "ping"}',
-]  # fmt: skip
+]
+# fmt: on
 
 
 def listed(text):
