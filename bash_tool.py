@@ -1502,11 +1502,11 @@ class Steps:
         self._used, self._busy_until_s = 0, 0.0  # processor time of all processes
 
     def choose(self, inspected: dict[int, Process], now: float) -> dict[int, int]:
-        """The signals of one pass, in the order in which they are to be sent. `looked`: what lives,
-        parents before their children, and of siblings the later ones first: a pipe's reader is
-        asked before its writer ends, and so before it reads the end of half an input. Where all get
-        TERM at once no signals are chosen: TERM then goes to the group, which no fork at the same
-        time escapes."""
+        """The signals of one pass, in the order in which they are to be sent. `inspected`: what
+        lives, parents before their children, and of siblings the later ones first: a pipe's reader
+        is asked before its writer ends, and so before it reads the end of half an input. Where all
+        get TERM at once no signals are chosen: TERM then goes to the group, which no fork at the
+        same time escapes."""
         chosen: dict[int, int] = {}
         is_first, passed_s = not self.states, now - self.begun_s
         used = sum(process.used for process in inspected.values())

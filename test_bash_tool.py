@@ -6106,7 +6106,7 @@ def test_req_bash_028_15_says_what_was_not_kept(ends):
 
 
 # ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
-@clause("029.1", saboteur=("Exchange.tokens", "self._plan.ephemeral", "False"))
+@clause("029.1", saboteur=("make_plan", "ephemeral=terms.ephemeral", "ephemeral=False"))
 def test_req_bash_029_1_closing_leaves_nothing():
     def opened():
         return BashTool(profile=tiny(default=AMPLE_S), ephemeral=True, max_jobs=99)

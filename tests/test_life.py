@@ -373,11 +373,7 @@ WRONG_LIVES = [
     ("Life._drain", "min(quiet_s + plan.drain_idle_s, longest_s)", "quiet_s + plan.drain_idle_s"),
     *(("Life._end", "self.stops > 1", "False"), ("Life._end", "self.seen.childless or", "")),
     *(("Life._end", "self._kill_s + UNKILLABLE_S", "inf"), ("Life._end", "now >= self._kill_s:", "True:")),
-    *(
-        ("Life._step", "not self._has_steps or", ""),
-        ("Life._step", "or is_alone", ""),
-        ("Life._step", "or is_flood", ""),
-    ),
+    *(("Life._step", "not self._has_steps or", ""), ("Life._step", "or is_flood", "")),
     ("Life._report", "self.stops = 0", "pass"),
     ("Life._report", "self._limit_s = inf", "pass"),
     *(("Life._stay", "self.stops or", ""), ("Life.act", "and (self.attached or self.is_job)", "")),
@@ -733,3 +729,18 @@ def test_what_is_told_by_the_arguments():
 
         assert [line for line in re.split("; |\n", known) if not fits(line)] == []
         assert [line for line in re.split("; |\n", harmless) if fits(line)] == []
+
+
+@fault("filters_that_are_alone", saboteur=("Life._step", "or is_alone", ""))
+def test_filters_that_are_alone_get_term_after_a_moment():
+    """Nothing is left that could end their input: they have 0.2 s for what they hold."""
+    plan = PLAN._replace(grace_s=15.0, ephemeral=False, **{**PLANS["foreground"], "limit_s": 1.0})
+    life, now, actions = bash_tool.Life(plan, True, 0.0), 1.0, []
+    while now < 3.0 and "terminate" not in actions:
+        action = life.act(now, bash_tool.Seen())
+        actions.append(action)
+        if action == "ask":
+            life.steps.choose({2: KINDS["filter"][0]}, now)
+        elif not action:
+            now = life.due_s
+    assert "terminate" in actions and 1.0 + FILTERS_S <= now < 1.0 + FILTERS_S + 2 * ASK_EVERY_S
