@@ -247,7 +247,8 @@ def recipe(word, name="converse", folder=None):
 def with_places(program, folder):
     """A recipe over MCP with the places filled in: a Python that starts the server with short limits."""
     python = Path(folder, "quick python")
-    words = "BASH_TOOL_TIMEOUTS='%s' exec '%s' \"$@\" --state-dir '%s'" % (json.dumps(SHORT), sys.executable, folder)
+    limits = " ".join("%s=%s" % limit for limit in SHORT.items())
+    words = "BASH_TOOL_SET='%s' exec '%s' \"$@\" --state-dir '%s'" % (limits, sys.executable, folder)
     python.write_text("#!/bin/sh\n%s\n" % words)
     python.chmod(0o755)
     for place, real in (("/usr/bin/python3", python), ("/PATH/TO/bash_tool.py", TOOL), ("/PATH/TO/REPO", "/")):
