@@ -668,7 +668,7 @@ class Named(NamedTuple):
 
     pid: int
     group: int
-    arguments: str  # its arguments
+    arguments: str
 
 
 def name_descendants() -> list[Named]:
@@ -879,8 +879,9 @@ class OutputBuffer:
             self.newlines += chunk.count(b"\n")
         room = self._head_bytes - len(self._head)
         self._head += chunk[:room]
-        self._tail.append(chunk[room:])
-        self._surplus += len(self._tail[-1])
+        if rest := chunk[room:]:
+            self._tail.append(rest)
+            self._surplus += len(rest)
         while self._tail and self._surplus >= len(self._tail[0]):
             self._surplus -= len(self._tail.popleft())
 
@@ -894,7 +895,7 @@ class SupervisorEnd(Channel):
     """A supervisor's end. What the host does not read waits here. Live output alone has no bound of
     its own, so of each stream only the end waits."""
 
-    host_gone = False  # nobody reads what is sent: the host has left, or the caller
+    host_gone = False  # nobody reads what is sent: the host is gone, or the caller
     abandoned = False  # the caller has left its call, but its host lives
     stops = 0  # how often the host has asked to end the command, in all
     _live_sent_s = 0.0
@@ -3391,6 +3392,7 @@ def describe_mode(name: str, limit_s: float) -> str:
 
 
 def describe_modes(profile: Profile) -> str:
+    """The modes of a row with their limits, as its definition and --help list them."""
     return ", ".join(describe_mode(*item) for item in profile.timeouts_s.items())
 
 
@@ -6318,6 +6320,7 @@ def _add_verbs(parser: Any, verbs: Any) -> None:
     """Adds what can be asked for, of which the group `verbs` takes one, and what goes with it."""
     flag = partial(parser.add_argument, action="store_true")
     verb = verbs.add_argument
+    plain_verb = partial(verb, action="store_true")
     verb("command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin")
     verb(
         "--schema",
@@ -6333,20 +6336,12 @@ def _add_verbs(parser: Any, verbs: Any) -> None:
     verb("--kill", metavar="PID", type=int, help="end a background job, and say how it ended")
     flag("--follow", help="show live output on stderr, before the answer on stdout")
     flag("--json", help="print the whole result as one line of JSON")
-    verb(
-        "--mcp",
-        action="store_true",
-        help="serve the Model Context Protocol on stdin and stdout",
-    )
+    plain_verb("--mcp", help="serve the Model Context Protocol on stdin and stdout")
     flag("--structured", help="with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)")
     flag("--carry", help="with --mcp: keep the directory and exported variables")
     flag("--ephemeral", help="end at exit what commands leave running, jobs too")
-    verb(
-        "--jobs",
-        action="store_true",
-        help="list the background jobs, with size and elapsed time",
-    )
-    verb("--version", action="store_true", help="print the version and this file's sha256")
+    plain_verb("--jobs", help="list the background jobs, with size and elapsed time")
+    plain_verb("--version", help="print the version and this file's sha256")
 
 
 def _options(argv: Sequence[str] | None) -> Any:

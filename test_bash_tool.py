@@ -5452,7 +5452,9 @@ LINES = "a line\n", "\x1b[31mé\x1b[m\r\n", "10%\r20%\n", "\0\xff€"
 
 
 @clause("026.17", saboteur=("make_plan", "WHOLE_BYTES - tail_bytes", "0"))
-@few(any_of(*sorted(PROFILES)), any_of(*LINES), sizes_about(131072, 4 << 20), any_of(0, 70_000, 4 << 20, (4 << 20) + 1))
+@fewest(
+    any_of(*sorted(PROFILES)), any_of(*LINES), sizes_about(131072, 4 << 20), any_of(0, 70_000, 4 << 20, (4 << 20) + 1)
+)
 @example("modes", LINES[1], 4 << 20, 0)
 @example("jobs", LINES[0], 4 << 20, 4 << 20)
 @example("streams", LINES[3], (4 << 20) + 1, 4 << 20)

@@ -205,8 +205,8 @@ def test_interop_schema_agrees(asked):
             continue
         assert isinstance(verdict, bash_tool.Outcome) == bool(keys), (style, keys, verdict)
         if keys:
-            assert verdict.error == "invalid_arguments"
-            assert any('"%s"' % bash_tool.shorten(key) in verdict.reason for key in keys), (style, keys, verdict)
+            assert verdict.report.error == "invalid_arguments"
+            assert any('"%s"' % bash_tool.shorten(key) in verdict.report.reason for key in keys), (style, keys, verdict)
 
 
 @pytest.mark.interop
