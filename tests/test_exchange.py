@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.known_commands import any_of
-from tests.support import SOURCE, bash_tool, draws, fault
+from tests.support import SOURCE, bash_tool, draws, exhaustive, fault
 
 PLAN = bash_tool.Plan(*[None] * len(bash_tool.Plan._fields))._replace(drain_idle_s=0.5, drain_total_s=2.0, grace_s=3.0)
 PLANS = {
@@ -275,7 +275,7 @@ class Watched(bash_tool.Exchange):
         assert (self in world.exchanges) == (state not in ("new", "over"))
         assert state not in ("asking", "over") or self._channel is None
         if state in ("asking", "over") and line is not None:
-            assert line.host_closed != (line in world.returned), "a line is closed or returned, once"
+            assert line.host_closed != (line in world.returned), "a channel is closed or returned, once"
 
 
 def perform(world):
@@ -309,17 +309,28 @@ EVENTS = any_of(
 )
 
 
-@fault("both_ends_in_random_histories", saboteur=("Exchange._settle", 'report.status == "exited" and', ""))
-@draws(1500)
-@given(
+HISTORIES = (
     any_of(*PLANS),
     st.booleans(),
     st.lists(st.tuples(MOMENTS, EVENTS), max_size=5),
     st.booleans(),
     any_of(0.0, 0.001, 0.04),
 )
+
+
+@fault("both_ends_in_random_histories", saboteur=("Exchange._settle", 'report.status == "exited" and', ""))
+@draws(300)
+@given(*HISTORIES)
 def test_both_ends_in_random_histories(kind, ephemeral, events, leftover, delay_s):
-    """Messages, states and phases are those of the table; each line is closed or returned once; what is attached ends."""
+    """Messages, states and phases are those of the table; each channel is closed or returned once; what is attached ends."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        play(monkeypatch, World(kind, ephemeral, events, leftover, delay_s))
+
+
+@exhaustive
+@draws(3000)
+@given(*HISTORIES)
+def test_both_ends_in_thousands_of_histories(kind, ephemeral, events, leftover, delay_s):
     with pytest.MonkeyPatch.context() as monkeypatch:
         play(monkeypatch, World(kind, ephemeral, events, leftover, delay_s))
 
