@@ -93,7 +93,7 @@ class World:
                 self.happen(self.events.pop(0)[2])
             elif line and line.due_s() <= self.now:
                 line.turn()
-            else:
+            elif self.now >= until:
                 assert self.now < LONGEST_S, "nothing ends the wait"
                 return
 
