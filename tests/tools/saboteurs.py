@@ -60,7 +60,7 @@ class Sabotaged:
                 del sys.modules[name]
         module, test = TESTS[self.number]
         file = HERE / (module.replace(".", "/") + ".py")
-        options = ["-x", "--no-header", "--assert=plain", "-o", "addopts=-p no:cacheprovider"]
+        options = ["-x", "--no-header", "--assert=plain", "--tb=native", "-o", "addopts=-p no:cacheprovider"]
         return pytest.main([*options, "--rootdir", str(HERE), "%s::%s" % (file, test)])
 
     def ended(self):
