@@ -76,7 +76,7 @@ integration: $(VENV)-$(OF)/ready    ## with real programs: OF=interop (sandboxes
 $(VENV)/bash_tool.pyc: bash_tool.py $(VENV)/ready    # the judge starts 700 servers, and to compile is half of a start
 	$(IN_VENV) -c 'import py_compile; py_compile.compile("bash_tool.py", "$@", doraise=True)'
 
-SERVER ?= $(abspath $(IN_VENV)) $(abspath $(VENV))/bash_tool.pyc --mcp
+SERVER ?= $(abspath $(IN_VENV)) -S $(abspath $(VENV))/bash_tool.pyc --mcp
 .PHONY: wire
 wire: $(VENV)/bash_tool.pyc ## the verdict of SPEC.md on a server of MCP, in any language; make wire SERVER='node server.mjs' ARGS='003.*'
 	$(COMPILED) $(IN_VENV) -m tests.conformance "$(SERVER)" $(ARGS)

@@ -8,6 +8,7 @@ python -m tests.conformance.panel '003.*'       those of these clauses
 import collections
 import contextlib
 import json
+import py_compile
 import signal
 import sys
 import time
@@ -332,16 +333,22 @@ for clause, *way in SERVERS:
     BROKEN.setdefault(clause, []).append(tuple(way) if len(way) == 3 else way[0])
 
 
+def compiled(path, folder):
+    """The path of the compiled file: to compile is most of a start, and each server is started several times."""
+    return py_compile.compile(str(path), cfile=str(written("", "compiled-", folder)) + "c", doraise=True)
+
+
 def broken_servers(number, folder):
     """The servers that break a clause: a name and the words of each, their files in the folder."""
+    tool = compiled(TOOL, folder)
     for way in [SABOTEURS[number]] * (number not in UNSEEN) + BROKEN.get(number, []):
         if isinstance(way, dict):
             shown = json.dumps(way)
-            program = ["-I", "-S", written(MIDDLEMAN, "middleman-", folder), shown, sys.executable, TOOL]
+            program = ["-I", "-S", written(MIDDLEMAN, "middleman-", folder), shown, sys.executable, "-S", tool]
         else:
             places = one_or_more(way)
             shown = "%s: %r" % (places[0][0], places[0][2][:60])
-            program = [written(changed(SOURCE, *places), "broken-", folder)]
+            program = ["-S", compiled(written(changed(SOURCE, *places), "broken-", folder), folder)]
         yield "%s with %s" % (number, shown), [sys.executable, *map(str, program), "--mcp"]
 
 
