@@ -17,19 +17,19 @@ def processes():
     return [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and int(entry) != os.getpid()]
 
 
-def dwellers(folder):
-    """The live processes whose directory lies in the folder, but for this one: a test's, whatever their environment."""
+def dwellers(folder, older=frozenset()):
+    """The live processes whose directory lies in the folder, whatever their environment; not this one, nor the older."""
     found = []
-    for pid in processes():
+    for pid in {*processes()} - older:
         with contextlib.suppress(OSError):
             if os.readlink("/proc/%d/cwd" % pid).startswith(str(folder)):
                 found.append(pid)
     return found
 
 
-def carriers(mark):
-    """The live processes with this variable in their environment, this one excluded."""
-    return [pid for pid in processes() if mark.encode() in of_proc(pid, "environ")]
+def carriers(mark, older=frozenset()):
+    """The live processes with this variable in their environment; not this one, nor the older."""
+    return [pid for pid in {*processes()} - older if mark.encode() in of_proc(pid, "environ")]
 
 
 def of_proc(pid, name):

@@ -35,6 +35,8 @@ from tests.support import IMPORTABLE, MOUNTS, PID_NAMESPACE, PLAIN_PYTHON, TOOL,
 from tests.support import cgroup, checks, cli, content, exhaustive, hanging, has_locale, made, needs, needs_root
 from tests.support import refusing, resident, side_by_side, slack_s, started, stop_in, unique, unshared, with_each_face
 
+pytestmark = exhaustive
+
 
 # ---- 1 Over the limit ---------------------------------------------------------------------------
 def test_row_01_all_that_descends_is_gone():
@@ -91,7 +93,6 @@ def test_row_01_over_each_way_to_the_tool():
 
 
 # ---- 2 What is left running ---------------------------------------------------------------------
-@exhaustive
 def test_row_02_is_answered_and_the_named_kill_ends_it():
     """An answer within a second of the shell's end; what lives is named, and the named kill ends all of it."""
 
@@ -233,7 +234,6 @@ def test_row_03_programs_hear_of_the_end_once(tmp_path):
 
 
 # ---- 4 Kill by name -----------------------------------------------------------------------------
-@exhaustive
 @needs("pkill")
 def test_row_04_a_word_of_the_command_spares_its_own_shell():
     """`pkill -f WORD`: the command that says it goes on, and what it names is gone."""
@@ -261,7 +261,6 @@ STRIKING = [
 needs_killers = needs("pkill", "killall")
 
 
-@exhaustive
 @needs_root
 @needs_killers
 @pytest.mark.parametrize("commands", [SPARING, STRIKING], ids=["sparing", "striking"])
@@ -284,7 +283,6 @@ def test_row_04_names_of_programs_spare_the_server(commands, tmp_path):
     side_by_side(act, commands, workers=4)
 
 
-@exhaustive
 @needs_root
 @needs_killers
 @pytest.mark.parametrize("commands", [SPARING, STRIKING], ids=["sparing", "striking"])
@@ -305,7 +303,6 @@ def test_row_04_names_of_programs_spare_the_engine(commands):
     side_by_side(act, commands, workers=4)
 
 
-@exhaustive
 @needs_root
 @needs_killers
 def test_row_04_a_fork_server_that_is_hit_at_once():
@@ -329,7 +326,6 @@ def test_row_04_a_fork_server_that_is_hit_at_once():
 
 
 # ---- 5 Nobody can press a key -------------------------------------------------------------------
-@exhaustive
 def test_row_05_nothing_waits_for_a_key():
     """Editors, REPLs, questions, passwords and pagers end or print at once."""
 
@@ -423,7 +419,6 @@ def test_row_07_two_streams_in_true_order():
             assert tool.run(command).text == expected
 
 
-@exhaustive
 def test_row_07_the_last_line_before_the_exit():
     """Written a moment before the end, whatever the end is, by whatever process of the pipeline."""
     with made(default=AMPLE_S) as tool:
@@ -451,7 +446,6 @@ def gone_with_its_host(number, since):
     assert gone, "left running: %s" % running(number)
 
 
-@exhaustive
 def test_row_08_a_program_ends(tmp_path):
     """In whatever way: foreground gone within a second; jobs live and are found by the next process."""
 
@@ -469,7 +463,6 @@ def test_row_08_a_program_ends(tmp_path):
     side_by_side(act, LIBRARY_ENDS, workers=4)
 
 
-@exhaustive
 def test_row_08_a_client_or_server_ends(tmp_path):
     """The end of its input, TERM, HUP: the deaf have the grace. SIGKILL: they have half a second."""
 
@@ -494,7 +487,6 @@ def test_row_08_a_client_or_server_ends(tmp_path):
     side_by_side(act, ["EOF", "both", "SIGTERM", "SIGHUP", "SIGKILL"], workers=4)
 
 
-@exhaustive
 def test_row_08_a_command_line_ends(tmp_path):
     """Ctrl-C, TERM, HUP, SIGKILL, a terminal that is closed."""
 
@@ -521,7 +513,6 @@ def test_row_08_a_command_line_ends(tmp_path):
 
 
 # ---- 9 Several at once --------------------------------------------------------------------------
-@exhaustive
 def test_row_09_a_cancel_ends_its_own_command_alone():
     """In a library and over MCP: the others go on, to their own ends."""
     numbers = [unique() for _ in range(5)]
@@ -544,7 +535,6 @@ def test_row_09_a_cancel_ends_its_own_command_alone():
         assert client.shown("echo next") == "next\n" and ids[2] not in client.answers
 
 
-@exhaustive
 def test_row_09_no_answer_is_another_ones():
     """16 threads with one tool, 200 calls of one client."""
     with made(default=AMPLE_S) as tool, ThreadPoolExecutor(16) as pool:
@@ -652,7 +642,6 @@ def test_row_11_what_is_missing_is_named_where_it_matters(monkeypatch):
 
 
 # ---- 12 What goes in and comes out --------------------------------------------------------------
-@exhaustive
 def test_row_12_commands_arrive_unchanged():
     """As bash has them from a file: to a library, over MCP, on the stdin of the command line."""
     with Client(started=True) as client, made(default=AMPLE_S) as tool:
@@ -669,7 +658,6 @@ def test_row_12_commands_arrive_unchanged():
                 assert (done.returncode, done.stdout.decode()) == (0, expected), case
 
 
-@exhaustive
 def test_row_12_bytes_come_out_as_valid_text():
     """Invalid bytes, split characters, NUL, all bytes there are; the file has them as they were."""
     with made(default=AMPLE_S) as tool, Client(started=True) as client:
@@ -690,7 +678,6 @@ def test_row_12_bytes_come_out_as_valid_text():
 
 
 # ---- 13 What the host holds ---------------------------------------------------------------------
-@exhaustive
 def test_row_13_free_when_the_host_has_ended():
     """Pipes, a lock and a port of the host, though a job lives: `agent | tee log`, `$(agent)`."""
 
@@ -723,7 +710,6 @@ def test_row_13_free_when_the_host_has_ended():
     side_by_side(act, ["exit", "killed", "command line"])
 
 
-@exhaustive
 def test_row_13_a_pipeline_of_the_shell_goes_on(tmp_path):
     """What a user types, with the real shell."""
     job = unique()
@@ -734,7 +720,6 @@ def test_row_13_a_pipeline_of_the_shell_goes_on(tmp_path):
 
 
 # ---- 14 Nothing grows ---------------------------------------------------------------------------
-@exhaustive
 def test_row_14_nothing_grows():
     """Descriptors, threads, processes and memory of a program and of what works for it, over calls and over tools."""
     with Host(GROWS) as host:
@@ -766,7 +751,6 @@ def test_row_14_one_folder_of_the_user(tmp_path):
 KILLS = ["Job.kill", "kill {pid}", "kill -9 -{pid}"]
 
 
-@exhaustive
 def test_row_15_one_kill_takes_all(tmp_path):
     """Build, server with workers, reloader, npm → node → worker: whichever way the job is ended."""
 
@@ -811,7 +795,6 @@ def removal(ask, folder):
     assert "system error" not in ask("seq 30000") and ask("echo next").endswith("next\n")
 
 
-@exhaustive
 def test_row_16_files_are_made_anew(tmp_path):
     """A log or all of a folder is removed, also that of the user: no error, and the next file is there."""
     place = tmp_path / "place"
@@ -827,7 +810,6 @@ def test_row_16_files_are_made_anew(tmp_path):
 
 
 # ---- 17 Programs that fork, and loops of events -------------------------------------------------
-@exhaustive
 def test_row_17_a_child_is_no_end_of_its_parent():
     """Forked in the middle of calls: a child that exits, fails, closes or calls ends nothing of its parent's."""
     with Host(FORKS, "state", unique(), Path.cwd() / "go") as host:
@@ -836,7 +818,6 @@ def test_row_17_a_child_is_no_end_of_its_parent():
         assert all(host.hear())
 
 
-@exhaustive
 def test_row_17_workers_of_multiprocessing(tmp_path):
     """fork, spawn, forkserver; gunicorn --preload and celery do the same: workers with a tool made before the fork."""
     (tmp_path / "worker.py").write_text(
@@ -937,7 +918,6 @@ def test_row_18_an_alarm_in_the_main_thread():
         assert eventually(lambda: not running(number), slack_s())
 
 
-@exhaustive
 def test_row_18_a_broken_pipe():
     """`| head -1`, of a long answer or of live output: it ends, as soon as its command does, without a traceback."""
 
@@ -954,13 +934,11 @@ def test_row_18_a_broken_pipe():
 
 
 # ---- 19 How the program is packed ---------------------------------------------------------------
-@exhaustive
 def test_row_19_however_the_interpreter_runs():
     """Options, warnings as errors, no `sys.executable`, a frozen program."""
     side_by_side(lambda case: checks(**PACKED[case]), PACKED, workers=4)
 
 
-@exhaustive
 def test_row_19_however_the_file_is_kept(tmp_path):
     """In a zip, on standard input, edited or removed after the import; its own .venv removed while it runs."""
 
@@ -1005,7 +983,6 @@ def test_row_19_however_the_file_is_kept(tmp_path):
 
 
 # ---- 20 A bare environment ----------------------------------------------------------------------
-@exhaustive
 def test_row_20_no_home_no_path_no_locale():
     """cron, systemd, desktop clients: library, command line and server with an empty environment, or a strange one."""
     bare = {name: value for name, value in os.environ.items() if name == "TMPDIR" or name.startswith("MARK_")}
@@ -1026,7 +1003,6 @@ def test_row_20_no_home_no_path_no_locale():
     side_by_side(lambda case: acts[case](), acts)
 
 
-@exhaustive
 def test_row_20_a_locale_that_is_not_utf8(tmp_path):
     """A command that is typed as bytes reaches bash as these bytes."""
     for name, charmap in ("ja_JP.eucJP", "EUC-JP"), ("de_DE.ISO88591", "ISO-8859-1"):
@@ -1052,7 +1028,6 @@ def test_row_20_modules_of_a_cluster(tmp_path):
 
 
 # ---- 21 Containers ------------------------------------------------------------------------------
-@exhaustive
 @needs_root
 def test_row_21_places_in_a_container():
     """As process 1 of a container, below an init, below one that reaps nobody, and with a limit of processes."""
@@ -1064,7 +1039,6 @@ def test_row_21_places_in_a_container():
         checks(wrap=wrap)
 
 
-@exhaustive
 @needs_root
 def test_row_21_a_root_that_is_read_only():
     """No place for a file: commands run, and what is too long says that it was not saved."""
@@ -1080,7 +1054,6 @@ def test_row_21_a_root_that_is_read_only():
 LACKING = ["pidfd", "subreaper", "memfd", "pidfd subreaper memfd"]
 
 
-@exhaustive
 def test_row_21_a_kernel_that_lacks_something():
     """No pidfd, no subreaper, no memfd: the same answers, but that leftovers are not named without a subreaper."""
     wraps = {lacking: refusing(*lacking.split()) for lacking in LACKING}
@@ -1138,7 +1111,6 @@ def test_row_22_a_fork_bomb_under_a_limit():
         assert tool.run("echo next").text == "next\n"
 
 
-@exhaustive
 @needs_root
 def test_row_22_a_disk_that_takes_nothing(tmp_path):
     """Full, without inodes, read-only: an answer, no lie about the file, the next call works."""
@@ -1158,7 +1130,6 @@ def test_row_22_a_disk_that_takes_nothing(tmp_path):
     side_by_side(act, FULL)
 
 
-@exhaustive
 def test_row_22_few_descriptors():
     """256 of them and 40 calls side by side; none left, and some again."""
     with Host(HAS_FEW_DESCRIPTORS) as host:
@@ -1201,7 +1172,6 @@ def test_row_22_no_processes():
 
 
 # ---- 23 What cannot be killed -------------------------------------------------------------------
-@exhaustive
 @needs_root
 @needs("setpriv")
 def test_row_23_a_process_of_another_user():
@@ -1246,7 +1216,6 @@ def test_row_23_a_deaf_command_while_the_client_leaves():
 
 
 # ---- 24 Clients ---------------------------------------------------------------------------------
-@exhaustive
 def test_row_24_a_slow_client():
     """One that reads nothing while commands shout: no deadlock, no growth, and every call is answered."""
     with Client(started=True, timeouts={"default": 30}) as client:
@@ -1278,7 +1247,6 @@ def test_row_24_a_silent_client():
         assert client.shown("echo next") == "next\n"
 
 
-@exhaustive
 @pytest.mark.parametrize("sizes", [(1, 3), (5, 15, 17)], ids=["small", "large"])
 def test_row_24_a_message_of_any_size(sizes):
     """An answer under its id: the command's, or an error. Over 16 MiB the error has the id null, and the server goes on."""
@@ -1310,7 +1278,6 @@ def test_row_24_ctrl_c_of_a_terminal_client():
 
 
 # ---- 25 Programs that take processes elsewhere --------------------------------------------------
-@exhaustive
 def test_row_25_what_detaches_or_traces():
     """tmux, screen, expect, script, strace, gdb, a terminal of their own: they work, and at the timeout all is gone."""
 
@@ -1366,7 +1333,6 @@ def test_row_25_a_freezer_is_no_timeout():
             assert host.hear() == ["exited", "begun\ndone\n", True, "exited", 3]
 
 
-@exhaustive
 @needs("gcc")
 def test_row_25_a_clock_that_jumps(tmp_path):
     """The time of day goes years back and forth with every few looks at it: no false timeout, no late one."""
@@ -1414,7 +1380,6 @@ def test_row_26_a_job_whose_supervisor_was_killed_is_lost(tmp_path):
     assert (again.status, again.exit_code, again.kill()) == ("lost", None, False)
 
 
-@exhaustive
 @needs_root
 def test_row_26_a_directory_that_hangs(tmp_path):
     """Once the tool is made: other calls go on, the call is answered, a cancel is heard, the host can leave."""

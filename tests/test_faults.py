@@ -38,6 +38,8 @@ from tests.support import (
 )
 from tests.support import supervisor_of, tiny, variant_module, warm_up, with_supervisors_that
 
+pytestmark = exhaustive
+
 
 @fault(
     "an_exception_at",
@@ -194,7 +196,6 @@ def test_the_seconds_of_a_job_go_on_at_its_end():
         assert kept.duration_s >= 0.5 and kept.wait(20) and kept.duration_s >= 1
 
 
-@exhaustive
 @fault("a_line_that_never_comes", saboteur=("Job.wait", "deadline + SEARCH_S", "inf"))
 def test_a_line_that_never_comes_is_sought_no_longer_than_asked_for():
     """`wait` with `until` returns in time, also where output comes as fast as it is searched."""
@@ -274,7 +275,6 @@ def test_a_cancel_after_the_answer_ends_no_leftover():
         os.kill(left, signal.SIGKILL)
 
 
-@exhaustive
 def test_a_command_that_ends_in_half_a_character_of_its_locale_is_run(tmp_path):
     """In GBK the last byte of UTF-8 and what follows it are one character: not the NUL that ends the command."""
     if not has_locale(tmp_path, "zh_CN.GBK", "GBK"):
@@ -485,7 +485,6 @@ def test_t36_order_of_signals():
         assert numbers[:3] == [signal.SIGTERM, signal.SIGCONT, signal.SIGKILL] and set(numbers[3:]) <= {signal.SIGKILL}
 
 
-@exhaustive
 @pytest.mark.parametrize("lacking", ["memfd", "memfd and files"])
 def test_other_ways_for_the_text(lacking):
     """Without a memfd the text travels in an unlinked file; where none can be made, the command is not run."""
@@ -742,7 +741,6 @@ def test_a_host_without_streams(frozen):
     assert in_host(program % frozen) == repr(("[command failed: exit code 3]\n9\n", []))
 
 
-@exhaustive
 def test_a_command_line_without_streams():
     """With a standard descriptor closed, or full, the command line says 125 and shows no traceback."""
     codes = {">&-": 125, ">/dev/full": 125, "2>&-": 3, "<&-": 3, "<&- 2>&-": 3, "--follow 2>/dev/full": 3}
