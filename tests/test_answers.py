@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import alive, eventually, number_in
 from tests.support import GUARDED, JOBS, MODES, PROFILES, STREAMS, BashTool, bash_tool, cancelled_after, cancelled_when
-from tests.support import cli, fault, keeping, lasting, needs_proc, slack_s, stop_in, tiny
+from tests.support import cli, exhaustive, fault, keeping, lasting, needs_proc, slack_s, stop_in, tiny
 
 
 @fault("separate_streams", saboteur=("format_brackets", "text = with_newline(text) + outcome.stderr.text", "pass"))
@@ -26,6 +26,7 @@ def test_separate_streams_are_both_in_an_answer_with_brackets():
         assert os.stat(long.output_file).st_size == long.total_bytes
 
 
+@exhaustive
 @needs_proc
 def test_what_a_check_must_not_do():
     """A check splits no character, repeats nothing, costs no memory, never raises; a kill heeds a second stop."""

@@ -21,7 +21,7 @@ from tests.known_commands import any_of, known_commands
 from tests.processes import AMPLE_S, FUNCTIONS, alive, eventually, functions_of_a_host, number_in
 from tests.spec import NOT_KEPT, fenced
 from tests.support import PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, THOROUGH, TOOL, BashTool, Client, bash_tool, cancelled_when
-from tests.support import descriptors, exhaustive, fault, few, first_of, in_bytes, in_host, lasting, long_look
+from tests.support import descriptors, exhaustive, fault, few, in_bytes, in_host, lasting, long_look
 from tests.support import needs_proc, plain_bash, ran, side_by_side, slack_s, stop_in, tiny
 
 
@@ -91,6 +91,7 @@ def test_hosts_that_take_every_status(host):
     assert in_host(program).splitlines() == 8 * ["exited None 7 hi True"] + ["timed_out"]
 
 
+@exhaustive
 def test_programs_that_want_a_screen():
     """What vim, watch and top leave until the timeout, or say at once, is short."""
     with BashTool(profile=tiny(default=3.0)) as tool:
@@ -211,7 +212,8 @@ def test_input_that_is_no_text_costs_no_descriptor():
         assert descriptors() == before
 
 
-@pytest.mark.parametrize("shell", first_of(["bash", "env bash"], "bash"))
+@exhaustive
+@pytest.mark.parametrize("shell", ["bash", "env bash"])
 def test_a_large_standard_input(shell):
     """64 MiB arrive (16 outside `make thorough`), with no second copy in the host, in no argument and no file with a name; a
     command that does not read them is not held up, nor is a leftover that holds them."""

@@ -21,7 +21,7 @@ import pytest
 from tests.known_commands import NAP
 from tests.processes import PATIENCE_S, alive, eventually, number_in
 from tests.support import IN_A_SUPERVISOR, TOOL, WITHOUT, BashTool, Cancel, Client, background, bash_tool
-from tests.support import cancelled_when, changed, dying_host, exhaustive, fault, first_of, in_host, in_profile
+from tests.support import cancelled_when, changed, dying_host, exhaustive, fault, in_host, in_profile
 from tests.support import keeping, lasting, lives_in, needs_proc, notes_in, ran, record_beside, started
 from tests.support import supervisor_of, tiny, told_in
 from tests.support import variant_module, written
@@ -32,6 +32,7 @@ def variant(*places):
     return written(changed(TOOL.read_text(encoding="utf-8"), *places), "variant-").parent
 
 
+@exhaustive
 def test_the_latest_kept_commands_keep_both_streams():
     """SPEC 4.1: the last 32 that have ended; of an older one the file is left, which has both streams as one."""
     profile = dataclasses.replace(bash_tool.JOBS, timeouts_s={"default": 0.05})
@@ -232,6 +233,7 @@ def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
             job.kill()
 
 
+@exhaustive
 def test_close_in_the_middle_of_starts():
     """A job that was answered as running keeps its file and its record, whenever the tool is closed."""
     for n in range(4):
@@ -262,6 +264,7 @@ def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is
 ON_A_FULL_DISK = "_write_all(self._fd, chunk[:1000])\nraise OSError(28, 'No space left on device')"
 
 
+@exhaustive
 @fault("the_part_of_an_output_on_a_full_disk-1", saboteur=("JobTable.add", ", job._size()", ""))
 @fault("the_part_of_an_output_on_a_full_disk-2", saboteur=("Job._tell", "or report.problem", ""))
 def test_the_part_of_an_output_that_was_shown_is_not_new_again_on_a_full_disk():
@@ -280,6 +283,7 @@ def test_the_end_of_a_kept_command_without_a_file_is_told():
         assert job.wait(PATIENCE_S) and "output: nowhere (no file could be written: " in tool.run("true").text
 
 
+@exhaustive
 @needs_proc
 def test_another_tools_job_at_its_limit_and_a_number_given_again():
     """A tool reads the limit of another tool's job; a number is that of the latest job which has it."""
@@ -320,8 +324,9 @@ def assert_each_told_once(texts, started):
         assert how == ("failed: exit status 1" if text.endswith("exit 1") else "completed")
 
 
+@exhaustive
 @needs_proc
-@pytest.mark.parametrize("way", first_of(HOW_STARTED, "modes"))
+@pytest.mark.parametrize("way", HOW_STARTED)
 def test_twenty_jobs_end_while_four_threads_call(way):
     """Jobs that end at random are told each once, to some answer, and never before their end."""
     ended, started, texts, over = [], {}, [], threading.Event()
@@ -361,6 +366,7 @@ def test_twenty_jobs_end_while_four_threads_call(way):
     assert_each_told_once(texts, started)
 
 
+@exhaustive
 @needs_proc
 def test_a_withdrawn_call_leaves_no_job():
     """A job that no answer names: ended where the call is withdrawn before the text of its answer is made, else it goes on

@@ -21,6 +21,7 @@ from tests.support import nowhere_to_write
 from tests.support import record_beside, request, stop_in, supervisor_of, tiny, variant_module, with_supervisors_that
 
 
+@exhaustive
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_what_a_server_was_started_to_ignore(number):
     """Stays ignored; where stdin is a terminal, INT ends the server as TERM does (025.22)."""
@@ -52,6 +53,7 @@ def test_a_server_without_a_reader_ends_at_once():
         assert client.process.wait(timeout=PATIENCE_S) == 0 and not alive(pid)
 
 
+@exhaustive
 @fault("no_message_is_lost", saboteur=("Server._write", "self._until_s = monotonic() + FLUSH_S", "pass"))
 def test_no_message_is_lost_at_the_end_of_input():
     """A client that wrote all its requests and closed the pipe gets each answer, however late and slowly it reads."""
@@ -70,6 +72,7 @@ def test_no_message_is_lost_at_the_end_of_input():
     assert answers == ids
 
 
+@exhaustive
 @needs_proc
 def test_what_is_said_of_a_job():
     """A record says which command, when and by which supervisor; a leftover is told by its whole command line."""
@@ -193,6 +196,7 @@ def test_a_cancel_among_many_calls():
             assert said == dict.fromkeys(kept, "ok\n")
 
 
+@exhaustive
 @pytest.mark.parametrize("numbers", ["TERM", "TERM INT", "HUP TERM TERM", "TERM TERM INT HUP"])
 def test_signals_of_a_busy_server(numbers):
     """Signals end a server wherever they meet it, idle or with a full outbox, and leave no word on stderr."""

@@ -543,6 +543,7 @@ def test_spec_examples_can_be_dumped():
             assert all(line in lines for line in step["expect"].split("\n"))
 
 
+@exhaustive
 @pytest.mark.parametrize("asked", ("--levels", "028.*"))
 def test_a_judge_that_asks_nothing_says_so(asked):
     """A word that names no clause, or none of the levels, is no verdict; `make clause` then asks no judge."""

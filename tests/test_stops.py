@@ -17,6 +17,7 @@ from tests.support import (
     PLAIN_PYTHON,
     BashTool,
     bash_tool,
+    exhaustive,
     cancelled_when,
     dying_host,
     fault,
@@ -365,6 +366,7 @@ def test_an_int_that_was_not_taken_is_pending():
         assert pending & bash_tool._INT and not bash_tool.inspect_process(waits.pid).pending & bash_tool._INT
 
 
+@exhaustive
 @fault("time_of_ended_children", saboteur=("inspect_process", "fields[11:15]", "fields[11:13]"))
 def test_the_time_of_ended_children_counts():
     """A handler that runs one short command after the other is busy."""
@@ -424,6 +426,7 @@ except KeyboardInterrupt:
 """
 
 
+@exhaustive
 @fault("busy_with_its_ending", saboteur=("Steps._next_state", "and passed_s < self._busy_until_s", "and False"))
 def test_what_is_busy_with_its_ending_may_end():
     """For longer than a third of the grace."""
@@ -433,6 +436,7 @@ def test_what_is_busy_with_its_ending_may_end():
     assert result.stdout == "summary\n"
 
 
+@exhaustive
 @fault("an_ending_that_was_cut_short-1", saboteur=("Session._finish", "and not report.cut_short", ""))
 @fault("an_ending_that_was_cut_short-2", saboteur=("Steps.choose", '|= before == "interrupted"', "|= True"))
 def test_an_ending_that_was_cut_short_is_not_told_as_silence():

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.core import RULES
 from tests.processes import PATIENCE_S
 from tests.spec import CLAUSES, UPON
-from tests.support import bash_tool
+from tests.support import bash_tool, exhaustive
 from tests.vectors import HERE, KINDS, cases_of, levels_of, path_of, wrong_cases
 
 
@@ -39,6 +39,7 @@ def test_vectors_name_clauses_and_hold_no_secret(kind):
     assert {path.stem for path in HERE.glob("*.json")} == {*KINDS}
 
 
+@exhaustive
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_vectors_carry_to_another_language():
     said = subprocess.run(["node", "-p", "process.versions.node"], stdout=subprocess.PIPE, timeout=PATIENCE_S).stdout
