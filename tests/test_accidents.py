@@ -276,6 +276,7 @@ def test_row_04_names_of_programs_spare_the_server(commands, tmp_path):
         with Client("--cwd", tmp_path / "myproject", command=server, cwd="/") as client:
             number = unique()
             pid, _ = started(client.shown("exec sleep " + number, mode="background"))
+            assert eventually(lambda: running(number))  # it is no bash any more
             client.shown(command)
             assert client.shown("echo alive").endswith("alive\n")
             assert "background process" not in client.shown("kill -0 %d && echo alive" % pid) and running(number)

@@ -514,7 +514,8 @@ def half_of(body):
 def test_example(number, head, body, tmp_path, monkeypatch):
     """Every example of SPEC.md holds."""
     ends = number in ("003.3", "003.10", "003.19", "003.22")  # what it starts has ended when it is answered
-    for left in reversed(range(10 if number == "025.25" else 1)):  # its second is short for a busy machine
+    is_timed = number in ("017.9", "025.25")  # a job of no time at all, a second: too short for a busy machine
+    for left in reversed(range(10 if is_timed else 1)):
         folder = tmp_path / str(left) / "example"
         folder.mkdir(parents=True)
         conversation = LibraryConversation(head, folder)

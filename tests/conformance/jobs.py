@@ -1,6 +1,7 @@
 """What the judge asks of the level jobs and of the other profiles."""
 
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -299,7 +300,8 @@ def no_supervisor_is_an_error(q):
     wire.ask("ping")
     if not os.access("/proc/%d/fd" % wire.pid, os.R_OK):
         raise Unasked("the descriptors of a server that is not dumpable can be counted by root alone")
-    most = 1 + max(int(fd) for fd in os.listdir("/proc/%d/fd" % wire.pid))
+    taken = {int(fd) for fd in os.listdir("/proc/%d/fd" % wire.pid)}
+    most = next(fd for fd in itertools.count() if fd not in taken)  # the lowest that is free; those above stay open
     resource.prlimit(wire.pid, resource.RLIMIT_NOFILE, (most, most))
     for mode in ("default", "background"):
         reply = wire.call("touch made", mode=mode)

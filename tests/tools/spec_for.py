@@ -12,5 +12,7 @@ from tests.spec import dumped_examples, spec_for
 if __name__ == "__main__":
     if sys.argv[1:] == ["--examples"]:
         print(json.dumps(dumped_examples(), indent=1))
+    elif sys.argv[2:] or sys.argv[1:] in ([], ["--help"]):
+        sys.exit(__doc__)
     else:
         print(spec_for(*sys.argv[1].split(","))[0], end="")
