@@ -2,7 +2,7 @@
 
 python -m tests.tools.release 3.9 3.13      these Pythons, on the PATH or in pyenv
 
-Network is needed to build, and for mypy and pyright. What is released runs without it, where unshare(1) can take it away.
+It needs a network to build, and to install mypy and pyright. The release itself runs without one, where unshare(1) works.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ def interpreter(version):
     """A Python of this version, on the PATH or in pyenv."""
     root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     there = sorted(Path(root, "versions").glob(version + ".*/bin/python"))
-    for python in filter(None, [shutil.which("python" + version), *reversed(there)]):  # a shim of pyenv may be dead
+    for python in filter(None, [shutil.which("python" + version), *reversed(there)]):  # the first may be a dead shim
         ran = subprocess.run([python, "-c", "import sys; print(sys.executable)"], stdout=-1, stderr=-3)
         if ran.returncode == 0:
             return ran.stdout.decode().strip()
@@ -83,7 +83,7 @@ def built(scratch):
 
 
 def check_contents(sdist, wheel):
-    """Both hold the one file byte for byte, and the license; the wheel has nothing but that and what says that it has types."""
+    """Both hold the file and the license byte for byte; the wheel has nothing else but its marks of a typed package."""
     version, license_text = bash_tool.__version__, (HERE / "LICENSE").read_bytes()
     with zipfile.ZipFile(wheel) as archive:
         found = {name: archive.read(name) for name in archive.namelist()}

@@ -1,4 +1,4 @@
-"""What hosts, models and clients can rely on, a text for each name: signatures, types, fields, options, ids, exit codes.
+"""What hosts, models and clients can rely on: for each name a text with its signature, type, value or form.
 
 python -m tests.tools.surface           prints what differs from the last release
 python -m tests.tools.values release    keeps the surface of the file as that of the release that the file is
@@ -117,7 +117,7 @@ def surface():
 
 
 def differences():
-    """What differs from the last release, with what docs/changes.md has to name above it: `--kill`, `check`, `run(stdin)`."""
+    """What differs from the last release, and how docs/changes.md has to name it: `--kill`, `check`, `run(stdin)`."""
     was, now = json.loads(RELEASED.read_text(encoding="utf-8")).get("surface", {}), surface()
     for key in [*was, *(key for key in now if key not in was)]:
         if was.get(key) != now.get(key):

@@ -1,7 +1,7 @@
 """The values of bash_tool.py that pages repeat, where they repeat them, and what the last release had.
 
 python -m tests.tools.values            writes the values of the file into the pages
-python -m tests.tools.values release    does that, and keeps them, and the surface, as those of the release that the file is
+python -m tests.tools.values release    does that, and keeps values and surface as those of the release that the file is
 
 A page that says such a value in a text that is not here is told of by `stray`: add the text to COPIES, or to UNRELATED
 where the number only happens to be the same.
@@ -259,7 +259,7 @@ def stray():
 
 
 def untold():
-    """What differs from the last release, a value or something of the surface, and that docs/changes.md does not say above it."""
+    """The values and names that differ from those of the last release without a word in docs/changes.md above it."""
     released = json.loads(RELEASED.read_text(encoding="utf-8"))
     news = page_text("docs/changes.md").partition("\n## %s\n" % released["version"])[0]
     for name, (value, clause) in VALUES.items():
