@@ -105,6 +105,7 @@ COPIES = {
     "docs/design.md": [
         "until {silence} s of silence, at most {drain} s",
         "a stop in steps, at most {grace} s, KILL",
+        "{file:MiB} MiB of it to a file",
         "TERM, {grace_after_host} s, KILL",
         "| `default`, or no mode: {default} seconds,",
         "| `slow`: {slow:min} minutes,",
@@ -175,7 +176,12 @@ UNRELATED = {
         "timed out after 30s]",
         "above the 15 min of",
     ],
-    "docs/design.md": ["A user has 64 MiB of pipes", "One argument has at most 128 KiB", "over 128 KiB; quotes"],
+    "docs/design.md": [
+        "1 GiB of output,",
+        "A user has 64 MiB of pipes",
+        "One argument has at most 128 KiB",
+        "over 128 KiB; quotes",
+    ],
     "docs/recipes.md": ["takes up to 15 min", "the limit is 30 s"],
     "tests/vectors/README.md": [],
 }
