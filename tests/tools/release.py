@@ -161,7 +161,7 @@ def check_python(version, wheel, scratch):
     check_mcp(python, env)
     told = done(python, "--version").strip(), programs, done(mypy, "-m", "mypy", "--version").split()[1]
     print("%s: installed; README's command and %d programs; mypy %s --strict, pyright; MCP;" % told, end=" ")
-    print("%.0f s" % (time.monotonic() - begun), flush=True)
+    print("%.0f s" % (time.monotonic() - begun))
 
 
 def main(versions):
@@ -178,5 +178,6 @@ def main(versions):
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(line_buffering=True)  # a log shows what is done
     ALONE = without_network()
     main(sys.argv[1:] or ["%d.%d" % sys.version_info[:2]])
