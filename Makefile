@@ -115,6 +115,10 @@ matrix:     ## the tests on each Python of MATRIX (on the PATH or in pyenv), und
 	setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME=$$folder PATH=/usr/local/bin:/usr/bin:/bin $(MAKE) test exhaustive PYTHON=$(USER_PYTHON); \
 	rm -rf $$folder
 
+.PHONY: release
+release: $(VENV)/ready  ## wheel and sdist in dist/, checked, and used in a fresh environment of each Python of MATRIX without network
+	$(IN_VENV) -m tests.tools.release $(MATRIX)
+
 .PHONY: clean
 clean:      ## remove what the targets above made
 	rm -rf .venv .venv-* *.egg-info build dist .mypy_cache .pytest_cache .hypothesis __pycache__ tests/__pycache__ tests/*/__pycache__

@@ -173,7 +173,7 @@ from typing import (
     overload,
 )
 
-__version__ = "0.4.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "BashTool",

@@ -304,6 +304,48 @@ def test_another_tools_job_at_its_limit_and_a_number_given_again():
             os.killpg(new.pid, signal.SIGKILL)
 
 
+# What 0.4.0 left of three jobs: the file of each, and its record, which ends in 32 KiB of blanks. The last one's supervisor
+# is not there any more, as after a restart of the machine.
+OF_0_4_0 = {
+    "output-7b6ec09da785": (
+        "up\nbye\n\n\n[background process failed: exit status: 3]\n",
+        """{"pid": 28862, "total_bytes": 7, "at": 7, "created": 1795864194.3487406, "duration_s": 0.512556241999846, \
+"limit_s": 86400.0, "command": "echo up; sleep 0.5; echo bye; exit 3", "status": "exited", "reason": "", \
+"supervisor": [28861, 1560739], "notes": [], "exit_code": 3, "signal": null, "error": null}""",
+    ),
+    "output-83f3894d66c5": (
+        "limit\n\n\n[background process failed: timed out after 0.8s]\n",
+        """{"pid": 28877, "total_bytes": 6, "at": 6, "created": 1795864195.58474, "duration_s": 0.8066516930011858, \
+"limit_s": 0.8, "command": "echo limit; sleep 50", "status": "timed_out", "reason": "", \
+"supervisor": [28876, 1560862], "notes": [], "exit_code": null, "signal": null, "error": null}""",
+    ),
+    "output-bc4f1a7d2e90": (
+        "up\n",
+        """{"pid": 3832, "total_bytes": 3, "at": -1, "created": 1795864250.8769083, "duration_s": 0.30249689299853344, \
+"limit_s": 86400.0, "command": "echo up; exec sleep 300", "status": "running", "reason": "", \
+"supervisor": [3828, 1566390], "notes": [], "exit_code": null, "signal": null, "error": null}""",
+    ),
+}
+
+
+def test_jobs_of_0_4_0_are_read(tmp_path):
+    """The state folder of an earlier version: how its jobs ended, and what they printed."""
+    for name, (output, record) in OF_0_4_0.items():
+        for suffix, text in (".log", output), (".job", record.ljust(32768)):
+            (tmp_path / (name + suffix)).write_text(text)
+            (tmp_path / (name + suffix)).chmod(0o600)
+    with BashTool(state_dir=tmp_path) as tool:
+        jobs = tool.jobs()
+        told = [(job.pid, job.status, job.exit_code, job.read()[0], job.total_bytes) for job in jobs]
+        assert told == [
+            (28862, "exited", 3, "up\nbye\n", 7),
+            (28877, "timed_out", None, "limit\n", 6),
+            (3832, "lost", None, "up\n", 3),
+        ]
+        assert [job.command for job in jobs] == [json.loads(record)["command"] for _, record in OF_0_4_0.values()]
+        assert tool.wait(jobs, timeout_s=0) == jobs and jobs[0].wait(0, until="bye") == "bye"
+
+
 # Each way to have a job, as the arguments of a call.
 HOW_STARTED = {"modes": {"mode": "background"}, "modes, kept": {}, "jobs": {"timeout": 300}}
 

@@ -12,6 +12,7 @@ import pytest
 from tests.spec import HERE, rows_of
 from tests.support import MODES, PROFILES, SOURCE, BashTool, Client, Host, bash_tool, needs_proc
 from tests.test_spec import converse_as, errors_of_the_code, profile_cell
+from tests.tools.surface import RELEASED, surface
 from tests.tools.values import stray, untold, wrong_copies
 
 
@@ -214,6 +215,23 @@ def test_values():
     the last release had. `python -m tests.tools.values` writes them."""
     said = [*wrong_copies(), *stray(), *untold()]
     assert said == [], "\n".join(said)
+
+
+def test_the_surface():
+    """Each public name is part of what is compared with the last release. What differs from it, and docs/changes.md does not
+    name, `test_values` says: write a line there. `python -m tests.tools.values release` keeps it with a release."""
+    found = surface()
+    assert {
+        "BashTool.run() stdin",
+        "Result.check()",
+        "Job.wait()2 until",
+        "Profile.saves",
+        "serve()",
+        "Cancel.count",
+    } < set(found)
+    for way in ("argument modes.", "option --", "exit code ", "error id ", "structured content ", "record ", "type "):
+        assert sum(key.startswith(way) for key in found) > 1, way
+    assert json.loads(RELEASED.read_text(encoding="utf-8"))["surface"].keys() & found.keys()
 
 
 def test_command_line():

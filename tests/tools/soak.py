@@ -1,8 +1,14 @@
-"""Random commands, cancels, jobs, forks, and kills of supervisors and fork servers: python -m tests.tools.soak 600"""
+"""Random commands, cut outputs, cancels, jobs, forks, and kills of supervisors and fork servers, in one host.
 
+python -m tests.tools.soak 600              ten minutes; [SEED] [--calm] behind it
+python -m tests.tools.soak --calls 100000   so many calls
+"""
+
+import argparse
 import collections
 import contextlib
 import gc
+import math
 import os
 import random
 import re
@@ -55,6 +61,7 @@ class Soak:
         self.folder, self.seed, self.calm = folder, seed, calm
         self.marks = []  # numbers of seconds for sleepers, by which they are found
         self.counts, self.violations = collections.Counter(), []
+        self.calls = 0
         self.lock = threading.Lock()
         self.killed_servers = set()
         self.blind = {}  # marks of commands whose supervisor we killed: what is left may be another's to end
@@ -62,7 +69,11 @@ class Soak:
         self.tool = self.made()
 
     def made(self):
-        return BashTool(self.folder, profile=self.row, state_dir=str(self.folder / "state"))
+        return BashTool(self.folder, profile=self.row, state_dir=str(self.folder / "state"), on_call=self.called)
+
+    def called(self, arguments, result):
+        with self.lock:
+            self.calls += 1
 
     def expect(self, name, claim, *shown):
         with self.lock:
@@ -97,6 +108,14 @@ class Soak:
         self.counts["(missed) " + name] += missed
         return missed
 
+    def cut(self, tool, rng):
+        word, last = "w%d" % rng.getrandbits(60), rng.randrange(30000, 60000)  # from 165 KiB on
+        result = tool.run("seq %d; echo %s" % (last, word))
+        end, size = "\n%d\n%s\n" % (last, word), os.stat(result.output_file).st_size if result.output_file else -1
+        whole = len(result.stdout) == result.total_bytes == size and result.stdout.endswith(end)
+        shown = result.truncated and "[output truncated in middle: got " in result.text and end in result.text
+        self.expect("cut", whole and shown, size, result)
+
     def timeout(self, tool, rng):
         mark, starts = self.seconds(), ["", "sleep {0} &", "nohup sleep {0} >/dev/null 2>&1 &"]
         start = rng.choice([*starts, "(env -i setsid sleep {0} >/dev/null 2>&1 </dev/null &)"])
@@ -129,7 +148,8 @@ class Soak:
 
     def leftover(self, tool, rng):
         mark = self.seconds()
-        result = tool.run("setsid nohup sleep %s >/dev/null 2>&1 & echo $!" % mark)
+        starts = "setsid nohup sleep %s >/dev/null 2>&1 &\n" % mark  # in its own group only from `setsid` on
+        result = tool.run(starts + "until grep -q sleep /proc/$!/comm; do sleep 0.01; done; echo $!")
         pid = int(result.stdout)
         named = any("pid %d" % pid in note for note in result.notes)
         if named:
@@ -166,11 +186,11 @@ class Soak:
         self.plain(tool, rng, "fork of the host")
         os.waitpid(pid, 0)
 
-    def work(self, number, until):
+    def work(self, number, until, calls):
         rng, tool = random.Random("%s %s" % (self.seed, number)), self.made()
-        acts = [self.plain] * 8 + [self.timeout, self.cancel, self.cancel, self.job, self.leftover, "reopen"]
+        acts = [self.plain] * 8 + [self.cut, self.timeout, self.cancel, self.cancel, self.job, self.leftover, "reopen"]
         acts += [] if self.calm else [self.kill_supervisor, self.kill_fork_server, self.fork]
-        while time.monotonic() < until and len(self.violations) < 30:
+        while time.monotonic() < until and self.calls < calls and len(self.violations) < 30:
             act = rng.choice(acts)
             try:
                 if act == "reopen":
@@ -183,9 +203,10 @@ class Soak:
                 self.expect(getattr(act, "__name__", act), False, repr(problem))
         tool.close()
 
-    def phase(self, seconds, first):
+    def phase(self, seconds, calls, first):
+        """Works for so long, or until there were so many calls in all."""
         end = time.monotonic() + seconds
-        side_by_side(lambda number: self.work(number, end), range(first, first + 8))
+        side_by_side(lambda number: self.work(number, end, calls), range(first, first + 8))
 
     def state(self):
         """What there is when nothing runs: of the host, of its fork server, of its supervisors. By then every idle
@@ -216,33 +237,36 @@ def fds_of(pid):
     return 0
 
 
-def soak(seconds, seed, calm=False):
+def soak(seconds, calls, seed, calm):
     print("seed", seed, flush=True)
     folder = Path(tempfile.mkdtemp(prefix="bash-tool-soak-"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     try:
-        return verdict(Soak(folder, seed, calm), seconds)
+        return verdict(Soak(folder, seed, calm), seconds, calls)
     finally:
         end_all("TMPDIR=%s" % folder, folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def verdict(run, seconds):
+def verdict(run, seconds, calls):
     """Runs both phases, and says what they did and what they left. Returns whether anything was wrong."""
 
     def table(rows, form="%-36s %10d"):
         for row in rows:
             print(form % row)
 
-    run.phase(max(2.0, seconds / 4), 0)
+    begun = time.monotonic()
+    run.phase(max(2.0, seconds / 4), max(calls / 20, 400), 0)
     before = run.state()
-    run.phase(seconds * 3 / 4, 8)
+    run.phase(seconds * 3 / 4, calls, 8)
     after = run.state()
+    print("%d calls of one host, in %.0f s" % (run.calls, time.monotonic() - begun))
     run.tool.close()
     eventually(lambda: not running(*run.marks), 3)
     survivors = {*running(*run.marks)}
     orphans = [mark for mark, server in run.blind.items() if server in run.killed_servers]
     found = sorted(survivors - {*running(*orphans)})
+    table([("", "beginning", "end")], "%-36s %10s %10s")
     table([(name, before[name], after[name]) for name in before if name != "fork server"], "%-36s %10d %10d")
     of_server = {"fork server PSS KiB": 1024, "fork server descriptors": 4}
     of_supervisors = {"largest supervisor PSS KiB": 1024, "most descriptors of a supervisor": 2}
@@ -261,5 +285,11 @@ def verdict(run, seconds):
 
 
 if __name__ == "__main__":
-    SECONDS = float(sys.argv[1]) if sys.argv[1:] else 600.0
-    sys.exit(soak(SECONDS, sys.argv[2] if sys.argv[2:] else os.urandom(4).hex(), sys.argv[3:] == ["calm"]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seconds", type=float, nargs="?", help="600 if there is no --calls")
+    parser.add_argument("seed", nargs="?", default=os.urandom(4).hex())
+    parser.add_argument("--calls", type=float, default=math.inf)
+    parser.add_argument("--calm", action="store_true", help="without forks and kills")
+    given = parser.parse_args()
+    SECONDS = given.seconds or (600.0 if given.calls == math.inf else math.inf)
+    sys.exit(soak(SECONDS, given.calls, given.seed, given.calm))

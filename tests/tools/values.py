@@ -1,7 +1,7 @@
 """The values of bash_tool.py that pages repeat, where they repeat them, and what the last release had.
 
 python -m tests.tools.values            writes the values of the file into the pages
-python -m tests.tools.values release    does that, and keeps them as those of the release that the file is
+python -m tests.tools.values release    does that, and keeps values and surface as those of the release that the file is
 
 A page that says such a value in a text that is not here is told of by `stray`: add the text to COPIES, or to UNRELATED
 where the number only happens to be the same.
@@ -13,6 +13,7 @@ import sys
 
 from tests.spec import HERE
 from tests.support import GUARDED, JOBS, MODES, STREAMS, bash_tool
+from tests.tools.surface import RELEASED, differences, surface
 
 # The value and the clause that says it, or the section.
 VALUES = {
@@ -104,6 +105,7 @@ COPIES = {
     "docs/design.md": [
         "until {silence} s of silence, at most {drain} s",
         "a stop in steps, at most {grace} s, KILL",
+        "{file:MiB} MiB of it to a file",
         "TERM, {grace_after_host} s, KILL",
         "| `default`, or no mode: {default} seconds,",
         "| `slow`: {slow:min} minutes,",
@@ -174,12 +176,16 @@ UNRELATED = {
         "timed out after 30s]",
         "above the 15 min of",
     ],
-    "docs/design.md": ["A user has 64 MiB of pipes", "One argument has at most 128 KiB", "over 128 KiB; quotes"],
+    "docs/design.md": [
+        "1 GiB of output,",
+        "A user has 64 MiB of pipes",
+        "One argument has at most 128 KiB",
+        "over 128 KiB; quotes",
+    ],
     "docs/recipes.md": ["takes up to 15 min", "the limit is 30 s"],
     "tests/vectors/README.md": [],
 }
 FIELD = re.compile(r"\{(\w+)(?::([a-zA-Z]*)(,?))?\}")
-RELEASED = HERE / "tests" / "tools" / "released.json"  # the version of the last release, and its values
 
 
 def number(value, unit="", commas=""):
@@ -259,7 +265,7 @@ def stray():
 
 
 def untold():
-    """The values that differ from those of the last release, and that docs/changes.md says nothing of above it."""
+    """The values and names that differ from those of the last release without a word in docs/changes.md above it."""
     released = json.loads(RELEASED.read_text(encoding="utf-8"))
     news = page_text("docs/changes.md").partition("\n## %s\n" % released["version"])[0]
     for name, (value, clause) in VALUES.items():
@@ -268,6 +274,11 @@ def untold():
         if was != value and not any(text in line for line in lines for text in [number(value), *writings(name, value)]):
             said = (clause, name, number(was), number(value))
             yield "docs/changes.md: no entry with (%s) says that %s is no longer %s but %s" % said
+    for name, difference in differences():
+        function, _, parameter = name.rstrip(")").partition("(")
+        words = [re.escape(function)] + [r"\([^`\n]*\b" + parameter] * bool(parameter)
+        if not re.search(r"`[^`\n]*(?<![\w-])%s\b" % "".join(words), news):
+            yield "docs/changes.md: nothing above %s names `%s`. %s" % (released["version"], name, difference)
 
 
 def main(is_release):
@@ -283,7 +294,8 @@ def main(is_release):
             print("written: " + name)
     if is_release:
         values = {name: value for name, (value, _) in VALUES.items()}
-        known = json.dumps({"version": bash_tool.__version__, "values": values}, indent=1)
+        known = {"version": bash_tool.__version__, "values": values, "surface": surface()}
+        known = json.dumps(known, indent=1, ensure_ascii=False)
         RELEASED.write_text(known + "\n", encoding="utf-8")
     return [*wrong_copies(), *stray(), *untold()]
 
