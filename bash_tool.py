@@ -1364,7 +1364,7 @@ _INT, _TERM = 1 << signal.SIGINT - 1, 1 << signal.SIGTERM - 1
 # Programs are known by their file: /proc/PID/comm of a script that is run by its first line has the
 # name of the script. The first list gets INT: these were seen to print at INT what they lose at
 # TERM, and to take no further step. gdb, gp, node, psql and sbcl do take one.
-INTERRUPTIBLE = "python ab dd ping wrk".split()
+INTERRUPTIBLE = "python make ab dd ping wrk".split()
 SHELLS = "sh bash rbash dash ash zsh ksh ksh93 mksh fish csh tcsh busybox toybox".split()
 # At the end of their input they print what they hold, and act on nothing (see ACTS_AT_END).
 FILTERS = frozenset(
@@ -1385,11 +1385,13 @@ ACTS_AT_END = {
         rb'system\s*\(|getline|[|>]\s*"|print[^;}"(#|>\n]{,99}[|>](?!\|)|\0-(?:[fE]|-file|-exec)',
     ),
 }
-# Servers that end at INT as they do at TERM, and then print what they hold. After TERM uvicorn dies
-# of the signal, and Django's reloader kills the server that it has started.
+# These end at INT as they do at TERM, and then print what they hold. After TERM uvicorn dies of the
+# signal, and Django's reloader kills the server that it has started; make hands a TERM on, which
+# ends the Python of a recipe before its INT.
 SERVERS = {
     "python": rb"[\0/](?:uvicorn|hypercorn|fastapi|runserver(?:_plus)?)\0"
-    rb"|\0--multiprocessing-fork\0"
+    rb"|\0--multiprocessing-fork\0",
+    "make": b"",
 }
 # The workers that multiprocessing and joblib start without fork.
 SPAWNED = {

@@ -431,6 +431,7 @@ PSQL, DD = process(program="psql", caught=ON_INT), process(program="dd", caught=
 IGNORES = BASH._replace(ignored=ON_TERM)
 OTHER = PYTHON._replace(arguments=words("other"))
 TIMEOUT = process(program="timeout", caught=BOTH)
+MAKE = process(program="make", caught=BOTH)
 
 
 def below(parent, one, **fields):
@@ -466,6 +467,10 @@ STOPS = {
     "a Python that catches TERM": [(0, {2: (PYTHON, "INT"), 3: (PYTHON._replace(caught=BOTH), "TERM")})],
     "a server in Python": [
         (0, {2: (PYTHON._replace(caught=BOTH, arguments=words("python3 /bin/uvicorn a:b")), "INT")})
+    ],
+    "a recipe of make": [
+        (0, {2: (MAKE, "INT"), 3: (below(2, PYTHON), "waits"), 4: (below(2, PLAIN), "waits")}),
+        (0.05, {2: (MAKE, "INT"), 3: (below(2, PYTHON), "INT"), 4: (below(2, PLAIN), "TERM")}),
     ],
     "a child of what got INT": [
         (0, {2: (PYTHON, "INT"), 3: (below(2, OTHER), "waits"), 4: (below(2, PLAIN), "waits")}),
@@ -618,6 +623,7 @@ STOPS = {
 TWO_OF_THREE = ('"survives", "cleans up"', '"interrupted", "cleans up"', '"interrupted", "survives"')
 WRONG_STEPS = [
     ("takes_interrupt", "process.program not in INTERRUPTIBLE or", ""),
+    ("INTERRUPTIBLE", "python make", "python"),
     ("takes_interrupt", "or not process.caught & _INT", ""),
     ("takes_interrupt", "process.ignored if fits(SERVERS, process) else", ""),
     ("takes_interrupt", "process.caught | process.ignored", "process.ignored"),
@@ -693,7 +699,7 @@ python3 -I x.py; python3 -c i -i; python3 -Wignore x.py; python3 -m pytest -i; n
 ACT = """sort -o f; sort -uo f; sort -k1,1 -uof; sort --output=f; awk END{system(1)}; gawk -f f; gawk --file=f; mawk END{print|"sh"}
 awk {print>"f"}; awk END{"x"|getline}; awk END{print s>out}; awk END{print|c}; awk {print>("a" "b")}"""
 SERVE = """python3 /usr/bin/uvicorn a:b; python3 -m uvicorn a:b; python3 v/bin/hypercorn a:b; python3 manage.py runserver 80
-pypy3 manage.py runserver_plus; python3 /usr/bin/fastapi dev; python3 -c x --multiprocessing-fork"""
+pypy3 manage.py runserver_plus; python3 /usr/bin/fastapi dev; python3 -c x --multiprocessing-fork; make; make -k test"""
 SPAWNED_LINES = (
     "python3 -c x --multiprocessing-fork; python3 -m joblib.externals.loky.backend.popen_loky_posix --process-name a"
 )
@@ -708,6 +714,7 @@ WRONG_PATTERNS = [
     *(("READS_LINES", "bBdEIOPqsSuvx", "q"), ("ACTS_AT_END", "[^-", "[^u-")),
     *(("SERVERS", "[\\0/]", ""), ("INTERACTIVE", "[A-Za-z]*", ""), ("SPAWNED", "|\\.popen_loky_posix\\0", "")),
     *(("READS_LINES", "|bpython", ""), ("ACTS_AT_END", "|print[^;}\"(#|>\\n]{,99}[|>](?!\\|)", "")),
+    ("SERVERS", '"make": b"",', ""),
 ]
 
 

@@ -163,6 +163,7 @@ CASES = {
     "script | tail": (S + "./s.sh | tail -n 3; touch later", "asked", E + "\ntouch later"),
     "make": (S + "printf 'all:\\n\\t-./s.sh\\n\\ttouch later\\n' > Makefile; make", "asked", E + "\ntouch later"),
     "make -j": "printf 'all: a b c\\na b c:\\n\\ttouch ready; sleep 600\\n\\ttouch later\\n' > Makefile; make -j3",
+    "a recipe of make": ("printf 'all:\\n\\tpython3 ends.py\\n\\ttouch later\\n' > Makefile; make -k", "asked"),
     "bisect": (S + FOUR_COMMITS + "git bisect run ../s.sh", "", "cd ..; %s\ntouch later" % E),
     "find | while read": (
         "mkdir d; touch d/1 d/2; find d -type f | while read f; do %s; %s; done" % AND_LATER,
@@ -248,6 +249,7 @@ NEEDS = {
     "bisect": "git",
     "sqlite3 -cmd": "sqlite3",
     "make -j": "make",
+    "a recipe of make": "make",
     "below script": "script",
     "node with a handler": "node",
 }
