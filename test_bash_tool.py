@@ -2585,7 +2585,7 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
 @example(8, "background")
 def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
     command = lasting("sleep 600 >/dev/null & echo $!; ") * count + "exit 3"
-    with BashTool(ephemeral=True) as tool, Client("--ephemeral", structured=True) as client:
+    with long_look(), BashTool(ephemeral=True) as tool, Client("--ephemeral", structured=True) as client:
         result = tool.run(command, mode=mode)
         pids = tuple(int(line) for line in result.stdout.split("\n") if line.isdigit())
         assert result.leftovers == tuple(sorted(pids)) and len(pids) == count
