@@ -93,7 +93,7 @@ it by copying this file. docs/manual.md has every option, field, limit and error
 # The ways through the code:
 #
 #   a byte           Output.read keeps it in an OutputBuffer. Command.send_answer sends what was
-#                    kept. Exchange._read_answer receives that as a Captured. Session._tell has
+#                    kept. Exchange._read_answer receives that as a Captured. Session._run has
 #                    fit_streams make it a Fitted, by the profile's `truncation` (keep_ends): that
 #                    decodes, cleans (`cleaning`: render) and cuts. Session._finish has present
 #                    write the text of the Result, by the profile's `format` (format_brackets).
@@ -5355,6 +5355,8 @@ class Session:
                 "are those of the beginning again"
             )
             outcome = Outcome(Report("exited", exit_code=0), stdout=told)
+        elif refusal := judge_command(request, self.terms):
+            outcome = refusal
         else:
             return self._run(request, cancel, on_live)
         return self._finish(outcome._replace(command=request.command), cancel)
@@ -5406,9 +5408,7 @@ class Session:
         it, the command is ended, its file removed and its job forgotten."""
         for exchange in self.closing._exchanges():
             exchange.notice_end()
-        refusal = judge_command(request, self.terms)
-        if refusal is not None:
-            return self._finish(refusal._replace(command=request.command), cancel)
+        # The list as it is now: a restart meanwhile makes another (see Carry).
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
@@ -5419,14 +5419,18 @@ class Session:
             outcome = self.jobs.take_place(exchange) if plan.background else None
             outcome = outcome or exchange.perform(on_live, request.stdin)
             job = self.jobs.add(outcome)
-            outcome = self._tell(outcome, plan, request, start, starts)
+            report, notes = outcome.report, list(outcome.notes)
+            if plan.carries or (report.error == "spawn_failed" and not request.env):
+                notes += self._carry.take_over(report, start, starts)
+            outcome = outcome._replace(notes=notes, mode=request.mode, command=request.command)
+            outcome = fit_streams(outcome, self.terms.profile)
             if cancel._withdrawn:
-                report = outcome.report._replace(status="cancelled", exit_code=None)
+                report = report._replace(status="cancelled", exit_code=None)
                 return self._finish(outcome._replace(report=report, path=None), cancel)
             result = self._finish(outcome, cancel, job, plan.env)
             if request.whole and result.truncated:
                 result = with_whole_streams(result, self.terms.profile)
-            if job is not None and outcome.report.status == "running":
+            if job is not None and report.status == "running":
                 self.jobs.start_monitor(job, exchange, outcome.kept)
             is_answered = True
             return result
@@ -5435,17 +5439,6 @@ class Session:
                 exchange.abandon()
                 self.jobs.forget(job)
             self.jobs.release_place(exchange)
-
-    def _tell(
-        self, outcome: Outcome, plan: Plan, request: Request, start: Start, starts: list[Start]
-    ) -> Outcome:
-        """The outcome with the texts of its streams, and with the notes on what is carried
-        over. `start`: what the command began with; `starts`: see Carry."""
-        report, notes = outcome.report, list(outcome.notes)
-        if plan.carries or (report.error == "spawn_failed" and not request.env):
-            notes += self._carry.take_over(report, start, starts)
-        outcome = outcome._replace(notes=notes, mode=request.mode, command=request.command)
-        return fit_streams(outcome, self.terms.profile)
 
 
 class BashTool(NotCopied):
