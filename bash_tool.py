@@ -869,7 +869,7 @@ class OutputBuffer:
         self._count_lines = count_lines  # it costs a third of the throughput
         self._head_bytes = head_bytes
         self._head = bytearray()
-        self._tail: deque[bytes] = deque()
+        self._tail = deque[bytes]()
         self._surplus = -tail_bytes  # by how much the chunks are longer than what is kept
 
     def add(self, chunk: bytes) -> None:
@@ -1483,6 +1483,10 @@ def ending_signal(process: Process) -> int:
     return signal.SIGTERM
 
 
+# Those of Steps in which a process gets no further signal but KILL.
+LAST_STATES = {"terminated", "survives", "cleans up"}
+
+
 class Steps:
     """Which processes a stop asks to end, and with which signal; none gets a signal twice.
 
@@ -1712,14 +1716,14 @@ class Life:
         return ""
 
     def _step(self, now: float) -> str:
-        """The next pass of the steps. TERM to all once all were told, once what is spared is alone,
-        and when output floods."""
+        """The next pass of the steps. TERM to all once all were asked, once what is spared is
+        alone, and when output floods."""
         states = self.steps.living_states
         self._alone_s = min(self._alone_s, now) if states == {"spared"} else inf
         is_alone = now >= self._alone_s + min(FILTERS_S, self._grace_s / 10)
         is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
-        is_told = states <= {"terminated", "survives", "cleans up"}
-        if not self._has_steps or is_told or is_alone or is_flood:
+        is_asked = states <= LAST_STATES
+        if not self._has_steps or is_asked or is_alone or is_flood:
             self._in_steps = False
             return "terminate"
         if now < self.due_s:
@@ -1812,7 +1816,7 @@ class Command:
             self.output.open_pipes(writers)
             self.shell.start(writers)
         except OSError as problem:
-            words = (shorten(self.plan.shell[0]), shorten(_reason(problem, True)))
+            words = shorten(self.plan.shell[0]), shorten(_reason(problem, True))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
             raise SpawnError("spawn_failed", reason)
@@ -1873,7 +1877,7 @@ class Command:
         remaining = {
             pid: ending_signal(inspect_process(pid))
             for pid in living
-            if states.get(pid) not in ("terminated", "survives", "cleans up")
+            if states.get(pid) not in LAST_STATES
         }
         reached = (
             not states
@@ -2089,7 +2093,7 @@ class ForkServer(Loop):
     def __init__(self, control: socket.socket) -> None:
         super().__init__()
         self._control = control  # closed when the host has left
-        self._supervisors: set[int] = set()
+        self._supervisors = set[int]()
         self.selector.register(control, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
@@ -3208,13 +3212,11 @@ class Profile:
             value = getattr(self, name)
             require(isinstance(value, kind), name, "a value such as JOBS.%s" % name, value)
         tells_jobs, limits = self.format.tells_jobs, self.timeouts_s
-        told, one_row = (
-            self.format.tells_of,
-            "what goes with the format: take both from one row",
-        )
-        require(told == self.truncation.keeps, "truncation", one_row, self.truncation.keeps)
-        # Beside another notice than that of "ends" each stream has a place of its own.
-        right = told == "ends" or self.streams is not Streams.MERGED
+        tells_of, keeps = self.format.tells_of, self.truncation.keeps
+        one_row = "what goes with the format: take both from one row"
+        require(tells_of == keeps, "truncation", one_row, keeps)
+        # With another notice than that of "ends" a format has a place for each stream.
+        right = tells_of == "ends" or self.streams is not Streams.MERGED
         require(right, "streams", one_row, self.streams)
         require(
             "default" in limits and (tells_jobs or "background" not in limits),
@@ -4427,7 +4429,7 @@ class HostEnd(Channel):
         super().__init__(end)
         self.supervisor_pid = 0  # once its first message has come
         self.stops_sent = 0  # the count that the supervisor knows of
-        self._messages: deque[tuple[Any, ...]] = deque()
+        self._messages = deque[tuple[Any, ...]]()
 
     def wait(self, until: float) -> bool:
         """True as soon as the socket can be read; False after this moment.
@@ -4490,7 +4492,7 @@ class Engine:
         self._ids: object = None
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[HostEnd] = []
-        self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self.sockets = weakref.WeakSet[socket.socket]()
         self.exchanges: set[Exchange] = set()  # that are neither new nor over
         # Jobs whose end a thread of this process receives, or has received.
         self.monitored: weakref.WeakSet[Job] = weakref.WeakSet()
@@ -5209,9 +5211,9 @@ class JobTable:
         # By number: those that this tool has started, or was asked about.
         self._by_number: dict[int, Job] = {}
         self._started: dict[int, Job] = {}  # those that this tool has started
-        self._recent: deque[Job] = deque()  # that have ended, the latest last
+        self._recent = deque[Job]()  # that have ended, the latest last
         # The jobs whose end no answer has told: when each began, and what the next answer says.
-        self._untold: deque[tuple[float, str, Job]] = deque()
+        self._untold = deque[tuple[float, str, Job]]()
 
     def live(self) -> list[Job]:
         """The jobs that this tool has started and that have not ended."""
@@ -5676,7 +5678,7 @@ class BashTool(NotCopied):
         arguments: object,
         request: Asked | Outcome,
         cwd: AnyPath | None,
-        env: Mapping[str, str] | None,
+        env: Env | None,
         cancel: Cancel | None,
         on_live: OnLive | None,
     ) -> Result:
@@ -5978,8 +5980,8 @@ class Server:
             self._definition["outputSchema"] = dict(OUTPUT_SCHEMA)
         self._calls: dict[object, CallUnderway] = {}
         self._line = bytearray()  # the last of the input, as far as it has come
-        self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
-        self._outbox: deque[Message] = deque()  # other answers than those to calls
+        self._inbox = deque[object]()  # lines, as bytes, and messages of a batch
+        self._outbox = deque[Message]()  # other answers than those to calls
         self._wake_reader, self.wake_writer = os.pipe()  # for numbers of signals, and zeros
         os.set_blocking(self.wake_writer, False)
 

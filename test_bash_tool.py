@@ -5535,7 +5535,7 @@ def line_numbers(text):
     return [line for line in text.split("\n") if re.fullmatch("[0-9]+", line)]
 
 
-@clause("026.19", saboteur=("Profile.__post_init__", "told == self.truncation.keeps", "True"))
+@clause("026.19", saboteur=("Profile.__post_init__", "tells_of == keeps", "True"))
 @given(
     ROWS, ROWS, ROWS, ROWS, ROWS, st.integers(1, 3000), st.integers(1, 300), st.integers(1, 60), st.integers(0, 2000)
 )
