@@ -451,7 +451,7 @@ def _lock(fd: int, how: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> bool | None:
         return None
 
 
-def usable(folder: str) -> bool:
+def is_writable(folder: str) -> bool:
     """True for a folder in which a file can be made."""
     return os.access(folder, os.W_OK | os.X_OK)
 
@@ -459,7 +459,7 @@ def usable(folder: str) -> bool:
 def temporary_folder() -> str:
     """The first folder for temporary files in which a file can be made."""
     for base in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
-        if base and usable(base):
+        if base and is_writable(base):
             return os.path.abspath(base)
     return "/tmp"
 
@@ -555,7 +555,7 @@ def _remove_finished(output: str) -> bool:
 # -- Processes
 
 
-def _of_process(pid: int, name: str) -> bytes:
+def _read_proc(pid: int, name: str) -> bytes:
     """What a file of /proc says of a process; empty if the process is gone, or without /proc."""
     try:
         return _read_file("%s/%d/%s" % (PROC, pid, name))
@@ -566,7 +566,7 @@ def _of_process(pid: int, name: str) -> bytes:
 def _stat(pid: int) -> list[bytes]:
     """The fields of the kernel's line on a process from its state on, the third
     (proc_pid_stat(5)). The name before them may hold brackets."""
-    return _of_process(pid, "stat").rpartition(b") ")[2].split()
+    return _read_proc(pid, "stat").rpartition(b") ")[2].split()
 
 
 def identity(pid: int) -> list[int]:
@@ -581,7 +581,7 @@ def _children(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):  # the process has ended
         for task in os.listdir("%s/%d/task" % (PROC, pid)):
-            found += map(int, _of_process(pid, "task/%s/children" % task).split())
+            found += map(int, _read_proc(pid, "task/%s/children" % task).split())
     return found
 
 
@@ -608,14 +608,14 @@ def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
     return found
 
 
-def _of_status(pid: int, field: bytes) -> bytes:
+def _status_field(pid: int, field: bytes) -> bytes:
     """A field of the long description of a process (proc_pid_status(5))."""
-    return _of_process(pid, "status").partition(b"\n%s:\t" % field)[2].partition(b"\n")[0]
+    return _read_proc(pid, "status").partition(b"\n%s:\t" % field)[2].partition(b"\n")[0]
 
 
 def has_inner_number(pid: int) -> bool:
     """True for a process in a PID namespace below this one, in which it has another number."""
-    return b"\t" in _of_status(pid, b"NSpid")
+    return b"\t" in _status_field(pid, b"NSpid")
 
 
 def _signal(pid: int, *numbers: int, to_group: bool = False) -> bool:
@@ -659,7 +659,7 @@ def _command_line(pid: int) -> str:
     """The arguments of a process; empty of one that is just ending. The kernel frees the memory of
     a process, and the arguments in it, before its files and its number (do_exit in kernel/exit.c,
     proc_pid_cmdline(5))."""
-    text = decode(_of_process(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" "))
+    text = decode(_read_proc(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" "))
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
 
@@ -1110,9 +1110,9 @@ class Output:
     def append_note(self, note: str) -> None:
         """Appends a completion note, also behind the cap."""
         with suppress(OSError):  # there is no file, or no room
-            place = os.fstat(self._fd).st_size
+            size = os.fstat(self._fd).st_size
             _write_all(self._fd, note.encode())
-            self.note_at = place
+            self.note_at = size
 
     def discard(self) -> None:
         """Removes the file, if there is one: no answer will name it."""
@@ -1213,11 +1213,11 @@ class Shell:
     `popen` is its process, from `start` on. Until the supervisor reaps the shell, the kernel
     gives its number to no other process or group."""
 
-    def __init__(self, plan: Plan, source: int) -> None:
-        """`source`: a descriptor of the command's own input, or subprocess.DEVNULL."""
-        self._plan, self._source = plan, source
+    def __init__(self, plan: Plan, stdin_fd: int) -> None:
+        """`stdin_fd`: a descriptor of the command's own input, or subprocess.DEVNULL."""
+        self._plan, self._stdin_fd = plan, stdin_fd
         self._has_prefix = len(plan.shell) > 1
-        self._carries = plan.carries and not (self._has_prefix and source >= 0)
+        self._carries = plan.carries and not (self._has_prefix and stdin_fd >= 0)
         self._text_fd = -1
         self.scratch = b""  # the folder around `scratch`, where the command runs instead
         self.notes: list[str] = []  # of the answer, on that and on what is left of the command
@@ -1255,14 +1255,14 @@ class Shell:
         `filename` of the OSError is the directory."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
-        line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
+        line = shell_line(fd, self._has_prefix, self._stdin_fd >= 0, self._carries)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
             executable=find_program(plan),
             cwd=cwd,
-            stdin=fd if self._has_prefix else self._source,
+            stdin=fd if self._has_prefix else self._stdin_fd,
             stdout=writers[0],
             stderr=writers[-1],
             pass_fds=() if self._has_prefix else (fd,),
@@ -1276,8 +1276,8 @@ class Shell:
         text, behind = self._plan.text + b"\n\0", b"\0" if self._carries else b""
         if self._has_prefix:
             text = self._plan.cwd.rstrip(b"/") + b"/\0" + text
-            if self._source >= 0:
-                with open(self._source, "rb", closefd=False) as file:
+            if self._stdin_fd >= 0:
+                with open(self._stdin_fd, "rb", closefd=False) as file:
                     behind = file.read()
         self._text_bytes = len(text)
         self._text_fd = data_file("the text of the command", text + behind)
@@ -1328,7 +1328,7 @@ class Shell:
 
     def close(self) -> None:
         """Gives back the files of the text and of the command's own input."""
-        _close(self._text_fd, self._source)
+        _close(self._text_fd, self._stdin_fd)
 
 
 def leftover_notes(command: Command) -> list[str]:
@@ -1424,7 +1424,7 @@ def inspect_process(pid: int) -> Process:
     fields = _stat(pid) or [b"0"] * 48
     parent, blocked, ignored, caught = (int(fields[n]) for n in (1, 29, 30, 31))
     name, reads, folder = "", "", "%s/%d/" % (PROC, pid)
-    arguments = _of_process(pid, "cmdline")
+    arguments = _read_proc(pid, "cmdline")
     with suppress(OSError):  # another user's, or gone
         name = os.path.basename(os.readlink(folder + "exe")).partition(" ")[0]
         if name.startswith(("python", "pypy")):  # python3.11; python3.13t, without a GIL
@@ -1437,7 +1437,9 @@ def inspect_process(pid: int) -> Process:
         reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
         # Without arguments its execve(2) is underway: what it does at the end is not known.
         is_filter = (
-            name in FILTERS and arguments and not fits(ACTS_AT_END, Process(0, name, arguments))
+            name in FILTERS
+            and arguments
+            and not matches(ACTS_AT_END, Process(0, name, arguments))
         )
         if reads == "pipe" and is_filter:
             # Bash 5.1 and later gives a small here-document as a pipe without a writer.
@@ -1454,12 +1456,12 @@ def inspect_process(pid: int) -> Process:
         # While bash -i forks, it blocks TERM in place of ignoring it (make_child in its jobs.c).
         ignored | blocked & ~caught,
         reads,
-        int(_of_status(pid, b"ShdPnd") or b"0", 16) if caught & _INT else 0,
+        int(_status_field(pid, b"ShdPnd") or b"0", 16) if caught & _INT else 0,
         sum(map(int, fields[11:15])),
     )
 
 
-def fits(patterns: Mapping[str, bytes], process: Process) -> bool:
+def matches(patterns: Mapping[str, bytes], process: Process) -> bool:
     """True if there is a pattern for the program of a process, and its arguments match that."""
     import re  # here, because most supervisors need it not
 
@@ -1471,14 +1473,14 @@ def takes_interrupt(process: Process) -> bool:
     """True for a process that may get INT in place of TERM. What handles TERM itself wants TERM."""
     if process.program not in INTERRUPTIBLE or not process.caught & _INT:
         return False
-    unfit = process.ignored if fits(SERVERS, process) else process.caught | process.ignored
-    return not (unfit & _TERM or (process.reads and fits(READS_LINES, process)))
+    handled = process.ignored if matches(SERVERS, process) else process.caught | process.ignored
+    return not (handled & _TERM or (process.reads and matches(READS_LINES, process)))
 
 
 def ending_signal(process: Process) -> int:
     """TERM; KILL for an interactive shell, which ignores TERM and would go on with its next command
     when its child has ended. Not HUP: bash hands that on to its children."""
-    if process.ignored & _TERM and fits(INTERACTIVE, process):
+    if process.ignored & _TERM and matches(INTERACTIVE, process):
         return signal.SIGKILL
     return signal.SIGTERM
 
@@ -1569,7 +1571,7 @@ class Steps:
             # A multiprocessing.Pool ends its workers by itself, and hangs where a signal has ended
             # one that held a lock. One of ProcessPoolExecutor takes its next task after an INT. The
             # fork server of multiprocessing, and some workers, ignore INT.
-            is_spawned = fits(SPAWNED, process) and not process.caught & _TERM
+            is_spawned = matches(SPAWNED, process) and not process.caught & _TERM
             if is_spawned or process.arguments == parent.arguments:
                 if passed_s < min(FILTERS_S, self._most_s):
                     return "waits"
@@ -1593,10 +1595,10 @@ class Seen(NamedTuple):
     stops: int = 0  # how often the host has asked for a stop
     kills: int = 0  # how often Job.kill has
     host_gone: bool = False  # the host, or its caller
-    code: int | None = None  # the return code of the shell, once it has ended
+    returncode: int | None = None  # of the shell, as subprocess has it, once it has ended
     exited_s: float = 0.0  # when
     childless: bool = False  # no descendant lives: waitpid(2) said ECHILD
-    has_output: bool = True  # a pipe is open
+    has_open_pipe: bool = True  # a pipe is open
     heard_s: float = 0.0  # when the last byte came
     heard_bytes: int = 0
 
@@ -1672,7 +1674,7 @@ class Life:
     # The rules, a phase each
 
     def _watch(self, now: float) -> str:
-        plan, code = self._plan, self.seen.code
+        plan, code = self._plan, self.seen.returncode
         self.due_s = min(self._answer_s, self._limit_s)
         if code is not None and not self.stops:
             self._move("drain")
@@ -1692,7 +1694,7 @@ class Life:
         seen, plan = self.seen, self._plan
         quiet_s = max(seen.heard_s, seen.exited_s)
         self.due_s = quiet_s + LEAVING_S
-        if seen.has_output:
+        if seen.has_open_pipe:
             longest_s = seen.exited_s + plan.drain_total_s
             self.due_s = min(quiet_s + plan.drain_idle_s, longest_s)
         if self.stops:
@@ -1768,15 +1770,15 @@ class Life:
 
     def _is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
-        return self.seen.childless and not self.seen.has_output
+        return self.seen.childless and not self.seen.has_open_pipe
 
 
 class Command:
     """One command: does what its life says, and tells it what has happened."""
 
-    def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
+    def __init__(self, supervisor: Supervisor, plan: Plan, stdin_fd: int) -> None:
         self.supervisor, self.channel, self.plan = supervisor, supervisor.channel, plan
-        self.shell = Shell(plan, source)
+        self.shell = Shell(plan, stdin_fd)
         self.output = Output(plan, supervisor)
         self.created = time.time()
         self.life = Life(plan, SEES_TREE, monotonic())
@@ -1939,7 +1941,7 @@ class Command:
     def describe(self) -> Report:
         """How the command stands: what the host is told, and what the record of a job says."""
         plan, life, shell, output = self.plan, self.life, self.shell, self.output
-        code = life.seen.code
+        code = life.seen.returncode
         status: Status = life.status or ("running" if code is None else "exited")
         error = "cwd_missing" if shell.scratch else None
         reason = shell.why_unread() if status == "exited" else ""
@@ -2055,10 +2057,10 @@ class Supervisor(Loop):
         while not channel.host_gone and (channel.requests or monotonic() < until):
             if channel.requests:
                 plan, self.kills = channel.requests.pop(), 0
-                source = channel.fds.pop() if channel.fds else subprocess.DEVNULL
+                stdin_fd = channel.fds.pop() if channel.fds else subprocess.DEVNULL
                 os.environb.clear()
                 os.environb.update(plan.env)
-                if not Command(self, plan, source).run():
+                if not Command(self, plan, stdin_fd).run():
                     return
             else:
                 self.wait_until(until)
@@ -2379,7 +2381,7 @@ class Result:
     stdout_bytes: bytes | None = field(default=None, repr=False)
     stderr_bytes: bytes | None = field(default=None, repr=False)
     # For `check`: the command, and lines on its end that say more than a code.
-    _told: tuple[str, str] = field(default=("", ""), repr=False)
+    _for_check: tuple[str, str] = field(default=("", ""), repr=False)
 
     def __str__(self) -> str:
         return self.text
@@ -2396,14 +2398,14 @@ class Result:
         behind a line that says how the command ended where that is more than a code."""
         if self.ok or self.status == "running":
             return self
-        command, lines = self._told
+        command, lines = self._for_check
         code = self.exit_code or EXIT_CODES.get(self.status, 125)
         raise subprocess.CalledProcessError(code, command, lines + self.stdout, self.stderr)
 
     def to_dict(self) -> Fields:
         """The fields as a dict that `json.dumps` takes: all but the bytes."""
         fields = dict(vars(self), notes=list(self.notes), leftovers=list(self.leftovers))
-        del fields["stdout_bytes"], fields["stderr_bytes"], fields["_told"]
+        del fields["stdout_bytes"], fields["stderr_bytes"], fields["_for_check"]
         return fields
 
 
@@ -2983,14 +2985,14 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     if not text.strip():
         text = with_newline(text) + "[no output]\n"
     report = outcome.report
-    failed = report.status not in ("exited", "running")
+    has_failed = report.status not in ("exited", "running")
     streams = [
         stream.head + stream.tail if is_complete(stream) else None for stream in outcome.raw
     ]
     stdout_bytes, stderr_bytes, *_ = *streams, *2 * [b"" if streams else None]
     return Result(
         text=text,
-        is_error=failed or (profile.nonzero_is_error and bool(report.exit_code)),
+        is_error=has_failed or (profile.nonzero_is_error and bool(report.exit_code)),
         stdout=outcome.stdout.text,
         stderr=outcome.stderr.text,
         truncated=outcome.stdout.cut or outcome.stderr.cut,
@@ -3000,7 +3002,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         details=profile.format.details(outcome),
         stdout_bytes=stdout_bytes,
         stderr_bytes=stderr_bytes,
-        _told=(outcome.command, end_lines(outcome)),
+        _for_check=(outcome.command, end_lines(outcome)),
         **{name: getattr(report, name) for name in FACTS},
     )
 
@@ -3124,7 +3126,7 @@ def check_strings(
 
 
 # The fields of a row whose type is checked.
-_KINDS: dict[str, Any] = {
+_FIELD_TYPES: dict[str, Any] = {
     "parameters": Mapping,
     "timeouts_s": Mapping,
     "cleaning": Callable,
@@ -3208,7 +3210,7 @@ class Profile:
         return hash(self.name)
 
     def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
+        for name, kind in _FIELD_TYPES.items():
             value = getattr(self, name)
             require(isinstance(value, kind), name, "a value such as JOBS.%s" % name, value)
         tells_jobs, limits = self.format.tells_jobs, self.timeouts_s
@@ -3902,12 +3904,12 @@ def scrub_env(
     secret, and of those that are withheld whatever they look like. A name in `keep`, other than a
     glob, passes also where a default or a forced colour stands. A group of which one variable is
     withheld is withheld whole."""
-    kept, chosen = (
+    kept, dropped = (
         {name for glob in globs for name in fnmatch.filter(environ, glob)}
         for globs in (keep, drop)
     )
     secret = {name for name, value in environ.items() if looks_secret(name, value)}
-    withheld = secret - kept - DROPPED_NAMES | chosen
+    withheld = secret - kept - DROPPED_NAMES | dropped
     for pattern in ENV_GROUPS:
         group = {name for name in environ if re.fullmatch(pattern, name)}
         if group & withheld:
@@ -3924,7 +3926,7 @@ def scrub_env(
             env[name] = value
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
-    return env, {name: name not in chosen for name in sorted(withheld)}
+    return env, {name: name not in dropped for name in sorted(withheld)}
 
 
 NAMES_TOLD = 20  # withheld variables that one note names
@@ -4115,7 +4117,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
 class Carry:
     """What is carried over from one command to the next."""
 
-    _was_kept = True  # what the last command ended with was taken over
+    _was_taken = True  # what the last command ended with was taken over
 
     def __init__(self, first: Start) -> None:
         self._first = first
@@ -4144,24 +4146,24 @@ class Carry:
                 ]
             return []
         taken = next_start(report.carried, self._first.env)
-        was_kept, self._was_kept = self._was_kept, taken is not None
+        was_taken, self._was_taken = self._was_taken, taken is not None
         if taken is None:
             note = "this command's working directory and exported variables were not kept"
-            return [note] * was_kept
+            return [note] * was_taken
         starts[:] = start, taken[0]
         names = join_names(taken[1])
         return ["too large to carry over to the next command: " + names] if names else []
 
 
-def job_record(said: object) -> Report | None:
+def parse_record(value: object) -> Report | None:
     """What the JSON of a record says; None where a field is missing or not of its type: another
     program may have written it."""
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         return None
-    fields: Fields = {name: said.get(name) for name in RECORD_FIELDS}
+    fields: Fields = {name: value.get(name) for name in RECORD_FIELDS}
     if not all(isinstance(fields[name], kind) for name, kind in RECORD_FIELDS.items()):
         return None
-    if [type(number) for number in said["supervisor"]] != [int, int]:
+    if [type(number) for number in value["supervisor"]] != [int, int]:
         return None
     return Report(**fields)
 
@@ -4788,7 +4790,7 @@ class Exchange:
             self._deadline_s = inf
         self.send_stops()  # one that has crossed the answer now half-closes an ephemeral channel
 
-    def start_monitor(self, monitor: Callable[[], None]) -> bool:
+    def start_thread(self, monitor: Callable[[], None]) -> bool:
         """Starts the monitor thread of a job: a daemon thread, for which no program waits at its
         exit. False if none can be started."""
         self._caller = None
@@ -4877,7 +4879,7 @@ def read_record(output: str) -> tuple[Report | None, bool | None]:
         is_free = _lock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         data = file.read(RECORD_CAP_BYTES)
     try:
-        return job_record(load_json(data)), is_free
+        return parse_record(load_json(data)), is_free
     except ValueError:
         return None, is_free
 
@@ -5084,7 +5086,7 @@ class Job(NotCopied):
                     _signal(self._report.supervisor[0], END_JOB_SIGNAL)
         return False
 
-    def _tell(self, profile: Profile) -> Outcome:
+    def _next_outcome(self, profile: Profile) -> Outcome:
         """What the job has said since the last time; once it has ended, how, and the tails of all
         that it said. A file that became shorter is read from its beginning."""
         report = self._report_now()
@@ -5195,7 +5197,7 @@ def default_folder(profile: Profile) -> str:
     with suppress(FileNotFoundError):
         info = os.lstat(path)
         # A link's mode has all of these bits, so a link is refused.
-        if info.st_mode & 0o077 or info.st_uid != os.geteuid() or not usable(path):
+        if info.st_mode & 0o077 or info.st_uid != os.geteuid() or not is_writable(path):
             return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
     return path
 
@@ -5213,7 +5215,7 @@ class JobTable:
         self._started: dict[int, Job] = {}  # those that this tool has started
         self._recent = deque[Job]()  # that have ended, the latest last
         # The jobs whose end no answer has told: when each began, and what the next answer says.
-        self._untold = deque[tuple[float, str, Job]]()
+        self._end_notes = deque[tuple[float, str, Job]]()
 
     def live(self) -> list[Job]:
         """The jobs that this tool has started and that have not ended."""
@@ -5256,7 +5258,7 @@ class JobTable:
         self.release_place(exchange)  # at once, so that the job is not counted twice
         self._started[job.pid] = job
         _engine.monitored.add(job)
-        if not exchange.start_monitor(partial(self._monitor, job, exchange, is_kept)):
+        if not exchange.start_thread(partial(self._monitor, job, exchange, is_kept)):
             _engine.monitored.discard(job)
 
     def _monitor(self, job: Job, exchange: Exchange, is_kept: bool) -> None:
@@ -5265,7 +5267,7 @@ class JobTable:
             if end is None:
                 end = Outcome(_lost(job._report)._replace(duration_s=job.duration_s))
             # The note comes first: an answer that tells the end takes the note away.
-            self._untold.append((job.created, ended_note(job.output_file, end), job))
+            self._end_notes.append((job.created, ended_note(job.output_file, end), job))
             # A check shows the streams of a kept command alone, and no program gets them whole.
             raw = end.raw if is_kept else ()
             job._take_end(end.report, [narrow(stream, self._terms.profile) for stream in raw])
@@ -5317,7 +5319,7 @@ class JobTable:
         ended = []
         with suppress(IndexError):  # there are no more
             while True:
-                ended.append(self._untold.popleft())
+                ended.append(self._end_notes.popleft())
         ended.sort()
         # Nothing is told of a job that was dropped, whose number is not known any more.
         return [
@@ -5334,7 +5336,7 @@ class Session:
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
         # What no answer has told yet: withheld names, and a note.
-        self._untold = withheld
+        self._withheld = withheld
         self._hints = [
             "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
         ]
@@ -5378,7 +5380,7 @@ class Session:
         notes = self.jobs.take_end_notes(job if report.status != "running" else None)
         notes += outcome.notes
         if report.status != "rejected":
-            notes += withheld_notes(self._untold, passed, outcome)
+            notes += withheld_notes(self._withheld, passed, outcome)
         is_silent = outcome.raw and not report.total_bytes and not report.cut_short
         if is_silent and report.status in ("timed_out", "running"):
             notes += self._hints
@@ -5398,7 +5400,7 @@ class Session:
         except LookupError as problem:
             return self._finish(reject("no_such_job", str(problem)), cancel)
         is_ended = not inquiry.kill or job._end(cancel)
-        outcome = job._tell(self.terms.profile)
+        outcome = job._next_outcome(self.terms.profile)
         survives = not is_ended and outcome.report.status != "lost"
         if survives:
             notes = *outcome.notes, "could not be killed: pid %d" % inquiry.pid
@@ -5687,9 +5689,9 @@ class BashTool(NotCopied):
         cancel = Cancel() if cancel is None else cancel
         require(isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
         check_env(env or {})
-        place = None if cwd is None else absolute_path("cwd", cwd, self.cwd)
+        path = None if cwd is None else absolute_path("cwd", cwd, self.cwd)
         if isinstance(request, Request):
-            request = request._replace(cwd=place, env=env)
+            request = request._replace(cwd=path, env=env)
         result = self._session.answer(request, cancel, on_live)
         if self._on_call is not None:
             self._on_call(arguments, result)
