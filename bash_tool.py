@@ -1332,8 +1332,9 @@ class Shell:
 
 
 def leftover_notes(command: Command) -> list[str]:
-    """What names the processes that a foreground command has left behind, and says how to stop them
-    and where their output goes on. What is just ending holds the output for a moment longer."""
+    """The note on the processes that a foreground command has left behind: which they are, how to
+    stop them, and where their output goes. Where only the pipe is still open, its holder may be
+    just ending, and gets a moment."""
     leftovers, output, path = command.leftovers, command.output, ""
     if output.pipes and not leftovers:
         time.sleep(LEAVING_S)
@@ -1549,6 +1550,8 @@ class Steps:
         chosen: dict[int, int],
         passed_s: float,
     ) -> str:
+        """The state of a process that waits, was interrupted, or is new (`before` is empty), from
+        that of the process above it; spared ones are passed over on the way up."""
         pid = process.parent
         while (parent := inspected.get(pid)) and self.states.get(pid) == "spared":
             pid = parent.parent
@@ -1650,9 +1653,9 @@ class Life:
         self._limit_s, self._answer_s = now + plan.limit_s, now + plan.answer_after_s
 
     def act(self, now: float, seen: Seen) -> str:
-        """What is to be done next, the name of a method of Command; empty where nothing is, until
-        something happens or `due_s`. A cancel that comes after the report of a command that is no
-        job comes too late. Job.kill sets no status: the job reports how its shell ended."""
+        """What is to be done now: the name of a method of Command, or "" for nothing, until
+        something happens or `due_s` comes. A cancel after the report is too late, unless the
+        command is a job. Job.kill sets no status: the job reports how its shell ended."""
         before, self.seen = self.seen, seen
         if seen.stops > before.stops and (self.attached or self.is_job):
             self._stop("cancelled", seen.stops - before.stops)
@@ -1674,6 +1677,8 @@ class Life:
     # The rules, a phase each
 
     def _watch(self, now: float) -> str:
+        """Until the shell has exited, a stop or the limit has come. On the way, when the caller has
+        waited long enough, the command becomes a job."""
         plan, code = self._plan, self.seen.returncode
         self.due_s = min(self._answer_s, self._limit_s)
         if code is not None and not self.stops:
@@ -1691,6 +1696,8 @@ class Life:
         return "answer_as_job"
 
     def _drain(self, now: float) -> str:
+        """Until nothing is left, or it was quiet for long enough, or `drain_total_s` are over.
+        Without an open pipe, what is just ending has LEAVING_S to do so."""
         seen, plan = self.seen, self._plan
         quiet_s = max(seen.heard_s, seen.exited_s)
         self.due_s = quiet_s + LEAVING_S
@@ -1702,6 +1709,7 @@ class Life:
         return self._move("report") if self._is_over() or now >= self.due_s else ""
 
     def _end(self, now: float) -> str:
+        """Steps, TERM, KILL; until nothing is left, or for UNKILLABLE_S after KILL."""
         if self.stops > 1:
             self._kill_s = min(self._kill_s, now)
         if self.seen.childless or now >= self._kill_s + UNKILLABLE_S:
@@ -1734,7 +1742,8 @@ class Life:
         return "ask"
 
     def _report(self, now: float) -> str:
-        self.stops = 0  # the report is made in the next phase, and says what is left
+        # Those so far are served. Command.report runs in the next phase, and says what is left.
+        self.stops = 0
         if self._is_over():
             return self._move("over", "report")
         self.has_stayed = True
@@ -1761,11 +1770,12 @@ class Life:
         self.stops += count
 
     def _begin_end(self, now: float) -> str:
+        """Moves to `end`: by steps, or where those are left out with a TERM to all."""
         self.due_s = now
         self._kill_s = now + self._grace_s
         self._asked_bytes = self.seen.heard_bytes
-        self.steps = Steps(self._grace_s, now)  # of this end of it
-        self._in_steps = self._has_steps  # else all get TERM at once
+        self.steps = Steps(self._grace_s, now)  # new ones: a leftover may be ended later
+        self._in_steps = self._has_steps
         return self._move("end", "" if self._in_steps else "terminate")
 
     def _is_over(self) -> bool:
@@ -1871,10 +1881,10 @@ class Command:
         return living
 
     def terminate(self) -> None:
-        """TERM to all that has not got it and is not cleaning up. TERM comes before CONT: a stopped
+        """TERM to every process that has not got it and is not cleaning up, then CONT: a stopped
         process must find the TERM waiting when it wakes."""
         states = self.life.steps.states
-        # What a trap has just started is told from what goes on.
+        # After steps, a last pass: it marks what a trap has just started as cleaning up.
         living = self.ask(is_last=True) if states else descendants()
         remaining = {
             pid: ending_signal(inspect_process(pid))
@@ -1896,7 +1906,8 @@ class Command:
         _kill_below()
 
     def end_output(self) -> None:
-        """Takes in what the processes wrote before they were ended; names what still lives."""
+        """Reads what the ended processes wrote, and closes the pipes; a note names what could not
+        be killed."""
         self.output.close_pipes()
         if not self.life.seen.childless or not SEES_TREE:
             names = list_processes(name_descendants())
@@ -2041,9 +2052,9 @@ class Loop:
 
 
 class Supervisor(Loop):
-    """The process that runs commands, one at a time. The supervisor ends when its host has left and
-    its command is over, when no request has come for IDLE_S, and behind a command that had left
-    something at its report."""
+    """The process that runs commands, one at a time. It ends when its host has left and its command
+    is over, when no request has come for IDLE_S, and after a command of which something was left
+    at its report."""
 
     def __init__(self, channel: SupervisorEnd) -> None:
         super().__init__()
@@ -2307,7 +2318,7 @@ def reject(error: str, reason: str) -> Outcome:
 
 
 class Truncation(NamedTuple):
-    """What is shown of a stream that is too long."""
+    """How a stream that is too long is cut."""
 
     fit: Callable[[Captured, "Profile"], Fitted]
     keeps: str  # what it leaves of a stream: its "ends", "tail" or "head"
@@ -2319,9 +2330,8 @@ class Format(NamedTuple):
 
     write: Callable[[Outcome, "Profile"], str]
     details: Callable[[Outcome], Fields]  # what a program reads beside the text
-    tells_of: (
-        str  # the truncation that its notices are about; of a "head" the text tells itself
-    )
+    # The truncation (`keeps`) that its notices are about; with "head" the text has its own mark.
+    tells_of: str
     tells_jobs: bool = False  # it can say that a command goes on
 
 
@@ -2628,8 +2638,8 @@ _UNFINISHED = rb"""(?x)
 
 
 def without_unfinished(stream: Captured) -> Captured:
-    """What of a stream that goes on can be shown: a character, a sequence or a line end of
-    which only a part may have come is left for the next time."""
+    """The part of a growing stream that can be shown now. If it ends within a character, an escape
+    sequence or \\r\\n, that end waits for the next time."""
     data, head_bytes = stream.head + stream.tail, len(stream.head)
     held = len(b"".join(re.findall(_UNFINISHED, data[-KIB:])))  # there is one at most
     data = data[: len(data) - held]
@@ -2681,8 +2691,8 @@ def keep_head(stream: Captured, profile: Profile) -> Fitted:
 
 
 def size_buffers(profile: Profile) -> tuple[int, int, bool]:
-    """What of a stream is enough for a row's truncation: how many bytes of its beginning and of its
-    end are kept, and whether its newlines are counted."""
+    """How much of a stream a row's truncation needs: the bytes at its beginning and at its end, and
+    whether its newlines are counted."""
     limits, most = profile.truncation.limits, profile.max_output_bytes
     if "snip_size" in limits:
         return most // 2, -(-most // 2), False
@@ -2694,7 +2704,8 @@ def size_buffers(profile: Profile) -> tuple[int, int, bool]:
 
 
 def narrow(stream: Captured, profile: Profile) -> Captured:
-    """What would have been kept of a stream for the text alone; for a program more may be."""
+    """A stream cut down to the bytes that the text needs: for a program `make_plan` has more
+    kept."""
     head_bytes, tail_bytes, _ = size_buffers(profile)
     data = stream.head + stream.tail
     tail = data[max(head_bytes, len(data) - tail_bytes) :]
@@ -4217,7 +4228,7 @@ def failed(error: str, reason: str) -> Outcome:
 
 
 def _lost(report: Report) -> Report:
-    """What is known of a job after its supervisor was killed."""
+    """The report of a job whose supervisor was killed."""
     return report._replace(
         status="lost",
         error="lost",
@@ -4721,13 +4732,14 @@ class Exchange:
         finally:
             _close(*fds)
         self._move("sent")
-        # When the command ends at the latest. A supervisor that has not answered by then hangs, say
-        # in a system call on a file system that does not answer.
+        # By then the command has ended. A supervisor that has not answered hangs, for instance in a
+        # system call on a network file system whose server is gone.
         self._deadline_s = monotonic() + self._waits_s + self._ending_s
         self.send_stops()
 
     def _receive(self, on_live: OnLive | None = None) -> Outcome:
-        """The next answer: that the command goes on, or how it ended. Raises ChannelLost."""
+        """Reads messages up to the next answer: that the command goes on, or how it ended. Raises
+        ChannelLost."""
         live = LiveText(on_live)
         while (channel := self._channel) is not None:
             until = self._deadline_s
@@ -4752,7 +4764,7 @@ class Exchange:
         raise ChannelLost  # the command was given up in another thread
 
     def _read_answer(self, fields: Sequence[Any], streams: Sequence[Any]) -> Outcome:
-        """What the host makes of an answer."""
+        """The outcome of an answer; `limit_s` of one that goes on is the time that was waited."""
         report = Report(*fields)
         self._path = os.fsdecode(report.path)
         outcome = Outcome(report, report.notes, self._path or None)
@@ -4763,8 +4775,8 @@ class Exchange:
         return outcome
 
     def _answer_for(self, channel: HostEnd) -> Outcome:
-        """The answer for a supervisor that gives none. When it comes back, it reads end of file on
-        its channel and ends the command. Raises NotRun for one that has never answered."""
+        """The outcome where a supervisor hangs. If it goes on later, it reads end of file on its
+        channel and ends the command. Raises NotRun for a supervisor that has never said a word."""
         if not channel.supervisor_pid:
             raise NotRun
         note = (
@@ -4906,9 +4918,8 @@ class Job(NotCopied):
     """
 
     _shown_bytes = 0  # of the output, that answers have shown
-    _streams: Sequence[
-        Captured
-    ] = ()  # of a kept command, once its monitor has received its end
+    # Of a kept command, once its monitor has received its end.
+    _streams: Sequence[Captured] = ()
 
     def __init__(
         self, output_file: str, grace_s: float = GRACE_S, report: Report | None = None
@@ -5244,7 +5255,7 @@ class JobTable:
             self._starting.remove(exchange)
 
     def add(self, outcome: Outcome) -> Job | None:
-        """Takes in the job of an answer, if it is about one."""
+        """Enters the job that an answer tells of; None where it tells of none."""
         if not outcome.report.supervisor:
             return None
         job = Job(outcome.path or "", self._terms.profile.grace_s, outcome.report)
