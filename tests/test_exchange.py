@@ -387,3 +387,13 @@ def test_histories_make_every_move():
             play(monkeypatch, world)
             moves |= world.moves
     assert {(state, to) for state, more in NEXT.items() for to in more} == moves
+
+
+def test_the_messages_are_those_of_their_table():
+    """The kinds of message that the code packs or sends stand at the head of Channel, and in the table of the states."""
+    head = SOURCE[SOURCE.index("# -- Messages between the host and a supervisor") : SOURCE.index("class Channel:")]
+    listed = set(re.findall(r'(?m)^#   "(\w+)"', head))
+    sent = set(re.findall(r'(?:channel\.send|pack\()\(\s*"(\w+)"', SOURCE))
+    assert listed == sent
+    in_states = {word for cells in ALLOWED.values() for cell in cells[2:] for word in re.findall(r"\w+", cell)}
+    assert in_states == sent
