@@ -1636,10 +1636,12 @@ class Life:
     stops = 0  # all requests to end it: by the limit, cancels, Job.kill
     attached = True  # ends with its host; False too once the end of the host was seen
     is_announced = False  # the caller has been told that it goes on as a job
-    has_stayed = False
+    has_stayed = False  # something of it went on after its report
     due_s = 0.0  # the moment at which to act if nothing happens
+    # Of an end of it, from `_begin_end` on:
     _kill_s = 0.0  # when KILL begins
-
+    _in_steps = False  # it is asked by steps; False again once all have got TERM
+    _asked_bytes = 0  # how much output there was when it began
     _alone_s = inf  # since when filters and wrappers alone are left
 
     def __init__(self, plan: Plan, sees_tree: bool, now: float) -> None:
@@ -1648,7 +1650,7 @@ class Life:
         self.seen = Seen()
         self.steps = Steps(plan.grace_s, now)
         self.is_job, self._grace_s = plan.background, plan.grace_s
-        self._has_steps = sees_tree and plan.grace_s > 0
+        self._has_steps = sees_tree and plan.grace_s > 0  # else an end begins with TERM to all
         self._check_every_s = inf if sees_tree else REAP_EVERY_S
         self._limit_s, self._answer_s = now + plan.limit_s, now + plan.answer_after_s
 
@@ -4748,7 +4750,7 @@ class Exchange:
             message = channel.next(until)
             if message is None:
                 if monotonic() >= self._deadline_s:
-                    return self._answer_for(channel)
+                    return self._hung_outcome(channel)
                 continue
             kind, *parts = message
             if kind == "hello":
@@ -4774,7 +4776,7 @@ class Exchange:
             outcome = outcome._replace(report=report, kept=not self._plan.background)
         return outcome
 
-    def _answer_for(self, channel: HostEnd) -> Outcome:
+    def _hung_outcome(self, channel: HostEnd) -> Outcome:
         """The outcome where a supervisor hangs. If it goes on later, it reads end of file on its
         channel and ends the command. Raises NotRun for a supervisor that has never said a word."""
         if not channel.supervisor_pid:
