@@ -93,7 +93,7 @@ it by copying this file. docs/manual.md has every option, field, limit and error
 # The ways through the code:
 #
 #   a byte           Output.read keeps it in an OutputBuffer. Command.send_answer sends what was
-#                    kept. Exchange._read_answer receives that as a Captured. Session._tell has
+#                    kept. Exchange._read_answer receives that as a Captured. Session._run has
 #                    fit_streams make it a Fitted, by the profile's `truncation` (keep_ends): that
 #                    decodes, cleans (`cleaning`: render) and cuts. Session._finish has present
 #                    write the text of the Result, by the profile's `format` (format_brackets).
@@ -451,7 +451,7 @@ def _lock(fd: int, how: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> bool | None:
         return None
 
 
-def usable(folder: str) -> bool:
+def is_writable(folder: str) -> bool:
     """True for a folder in which a file can be made."""
     return os.access(folder, os.W_OK | os.X_OK)
 
@@ -459,7 +459,7 @@ def usable(folder: str) -> bool:
 def temporary_folder() -> str:
     """The first folder for temporary files in which a file can be made."""
     for base in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
-        if base and usable(base):
+        if base and is_writable(base):
             return os.path.abspath(base)
     return "/tmp"
 
@@ -555,7 +555,7 @@ def _remove_finished(output: str) -> bool:
 # -- Processes
 
 
-def _of_process(pid: int, name: str) -> bytes:
+def _read_proc(pid: int, name: str) -> bytes:
     """What a file of /proc says of a process; empty if the process is gone, or without /proc."""
     try:
         return _read_file("%s/%d/%s" % (PROC, pid, name))
@@ -566,7 +566,7 @@ def _of_process(pid: int, name: str) -> bytes:
 def _stat(pid: int) -> list[bytes]:
     """The fields of the kernel's line on a process from its state on, the third
     (proc_pid_stat(5)). The name before them may hold brackets."""
-    return _of_process(pid, "stat").rpartition(b") ")[2].split()
+    return _read_proc(pid, "stat").rpartition(b") ")[2].split()
 
 
 def identity(pid: int) -> list[int]:
@@ -581,7 +581,7 @@ def _children(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):  # the process has ended
         for task in os.listdir("%s/%d/task" % (PROC, pid)):
-            found += map(int, _of_process(pid, "task/%s/children" % task).split())
+            found += map(int, _read_proc(pid, "task/%s/children" % task).split())
     return found
 
 
@@ -608,14 +608,14 @@ def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
     return found
 
 
-def _of_status(pid: int, field: bytes) -> bytes:
+def _status_field(pid: int, field: bytes) -> bytes:
     """A field of the long description of a process (proc_pid_status(5))."""
-    return _of_process(pid, "status").partition(b"\n%s:\t" % field)[2].partition(b"\n")[0]
+    return _read_proc(pid, "status").partition(b"\n%s:\t" % field)[2].partition(b"\n")[0]
 
 
 def has_inner_number(pid: int) -> bool:
     """True for a process in a PID namespace below this one, in which it has another number."""
-    return b"\t" in _of_status(pid, b"NSpid")
+    return b"\t" in _status_field(pid, b"NSpid")
 
 
 def _signal(pid: int, *numbers: int, to_group: bool = False) -> bool:
@@ -659,7 +659,7 @@ def _command_line(pid: int) -> str:
     """The arguments of a process; empty of one that is just ending. The kernel frees the memory of
     a process, and the arguments in it, before its files and its number (do_exit in kernel/exit.c,
     proc_pid_cmdline(5))."""
-    text = decode(_of_process(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" "))
+    text = decode(_read_proc(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" "))
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
 
@@ -869,7 +869,7 @@ class OutputBuffer:
         self._count_lines = count_lines  # it costs a third of the throughput
         self._head_bytes = head_bytes
         self._head = bytearray()
-        self._tail: deque[bytes] = deque()
+        self._tail = deque[bytes]()
         self._surplus = -tail_bytes  # by how much the chunks are longer than what is kept
 
     def add(self, chunk: bytes) -> None:
@@ -1110,9 +1110,9 @@ class Output:
     def append_note(self, note: str) -> None:
         """Appends a completion note, also behind the cap."""
         with suppress(OSError):  # there is no file, or no room
-            place = os.fstat(self._fd).st_size
+            size = os.fstat(self._fd).st_size
             _write_all(self._fd, note.encode())
-            self.note_at = place
+            self.note_at = size
 
     def discard(self) -> None:
         """Removes the file, if there is one: no answer will name it."""
@@ -1213,11 +1213,11 @@ class Shell:
     `popen` is its process, from `start` on. Until the supervisor reaps the shell, the kernel
     gives its number to no other process or group."""
 
-    def __init__(self, plan: Plan, source: int) -> None:
-        """`source`: a descriptor of the command's own input, or subprocess.DEVNULL."""
-        self._plan, self._source = plan, source
+    def __init__(self, plan: Plan, stdin_fd: int) -> None:
+        """`stdin_fd`: a descriptor of the command's own input, or subprocess.DEVNULL."""
+        self._plan, self._stdin_fd = plan, stdin_fd
         self._has_prefix = len(plan.shell) > 1
-        self._carries = plan.carries and not (self._has_prefix and source >= 0)
+        self._carries = plan.carries and not (self._has_prefix and stdin_fd >= 0)
         self._text_fd = -1
         self.scratch = b""  # the folder around `scratch`, where the command runs instead
         self.notes: list[str] = []  # of the answer, on that and on what is left of the command
@@ -1255,14 +1255,14 @@ class Shell:
         `filename` of the OSError is the directory."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
-        line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
+        line = shell_line(fd, self._has_prefix, self._stdin_fd >= 0, self._carries)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
             executable=find_program(plan),
             cwd=cwd,
-            stdin=fd if self._has_prefix else self._source,
+            stdin=fd if self._has_prefix else self._stdin_fd,
             stdout=writers[0],
             stderr=writers[-1],
             pass_fds=() if self._has_prefix else (fd,),
@@ -1276,8 +1276,8 @@ class Shell:
         text, behind = self._plan.text + b"\n\0", b"\0" if self._carries else b""
         if self._has_prefix:
             text = self._plan.cwd.rstrip(b"/") + b"/\0" + text
-            if self._source >= 0:
-                with open(self._source, "rb", closefd=False) as file:
+            if self._stdin_fd >= 0:
+                with open(self._stdin_fd, "rb", closefd=False) as file:
                     behind = file.read()
         self._text_bytes = len(text)
         self._text_fd = data_file("the text of the command", text + behind)
@@ -1328,12 +1328,13 @@ class Shell:
 
     def close(self) -> None:
         """Gives back the files of the text and of the command's own input."""
-        _close(self._text_fd, self._source)
+        _close(self._text_fd, self._stdin_fd)
 
 
 def leftover_notes(command: Command) -> list[str]:
-    """What names the processes that a foreground command has left behind, and says how to stop them
-    and where their output goes on. What is just ending holds the output for a moment longer."""
+    """The note on the processes that a foreground command has left behind: which they are, how to
+    stop them, and where their output goes. Where only the pipe is still open, its holder may be
+    just ending, and gets a moment."""
     leftovers, output, path = command.leftovers, command.output, ""
     if output.pipes and not leftovers:
         time.sleep(LEAVING_S)
@@ -1426,7 +1427,7 @@ def inspect_process(pid: int) -> Process:
     fields = _stat(pid) or [b"0"] * 48
     parent, blocked, ignored, caught = (int(fields[n]) for n in (1, 29, 30, 31))
     name, reads, folder = "", "", "%s/%d/" % (PROC, pid)
-    arguments = _of_process(pid, "cmdline")
+    arguments = _read_proc(pid, "cmdline")
     with suppress(OSError):  # another user's, or gone
         name = os.path.basename(os.readlink(folder + "exe")).partition(" ")[0]
         if name.startswith(("python", "pypy")):  # python3.11; python3.13t, without a GIL
@@ -1439,7 +1440,9 @@ def inspect_process(pid: int) -> Process:
         reads = "pipe" if stat.S_ISFIFO(mode) else "file" if stat.S_ISREG(mode) else ""
         # Without arguments its execve(2) is underway: what it does at the end is not known.
         is_filter = (
-            name in FILTERS and arguments and not fits(ACTS_AT_END, Process(0, name, arguments))
+            name in FILTERS
+            and arguments
+            and not matches(ACTS_AT_END, Process(0, name, arguments))
         )
         if reads == "pipe" and is_filter:
             # Bash 5.1 and later gives a small here-document as a pipe without a writer.
@@ -1456,12 +1459,12 @@ def inspect_process(pid: int) -> Process:
         # While bash -i forks, it blocks TERM in place of ignoring it (make_child in its jobs.c).
         ignored | blocked & ~caught,
         reads,
-        int(_of_status(pid, b"ShdPnd") or b"0", 16) if caught & _INT else 0,
+        int(_status_field(pid, b"ShdPnd") or b"0", 16) if caught & _INT else 0,
         sum(map(int, fields[11:15])),
     )
 
 
-def fits(patterns: Mapping[str, bytes], process: Process) -> bool:
+def matches(patterns: Mapping[str, bytes], process: Process) -> bool:
     """True if there is a pattern for the program of a process, and its arguments match that."""
     import re  # here, because most supervisors need it not
 
@@ -1473,16 +1476,20 @@ def takes_interrupt(process: Process) -> bool:
     """True for a process that may get INT in place of TERM. What handles TERM itself wants TERM."""
     if process.program not in INTERRUPTIBLE or not process.caught & _INT:
         return False
-    unfit = process.ignored if fits(SERVERS, process) else process.caught | process.ignored
-    return not (unfit & _TERM or (process.reads and fits(READS_LINES, process)))
+    handled = process.ignored if matches(SERVERS, process) else process.caught | process.ignored
+    return not (handled & _TERM or (process.reads and matches(READS_LINES, process)))
 
 
 def ending_signal(process: Process) -> int:
     """TERM; KILL for an interactive shell, which ignores TERM and would go on with its next command
     when its child has ended. Not HUP: bash hands that on to its children."""
-    if process.ignored & _TERM and fits(INTERACTIVE, process):
+    if process.ignored & _TERM and matches(INTERACTIVE, process):
         return signal.SIGKILL
     return signal.SIGTERM
+
+
+# Those of Steps in which a process gets no further signal but KILL.
+LAST_STATES = {"terminated", "survives", "cleans up"}
 
 
 class Steps:
@@ -1545,6 +1552,8 @@ class Steps:
         chosen: dict[int, int],
         passed_s: float,
     ) -> str:
+        """The state of a process that waits, was interrupted, or is new (`before` is empty), from
+        that of the process above it; spared ones are passed over on the way up."""
         pid = process.parent
         while (parent := inspected.get(pid)) and self.states.get(pid) == "spared":
             pid = parent.parent
@@ -1567,7 +1576,7 @@ class Steps:
             # A multiprocessing.Pool ends its workers by itself, and hangs where a signal has ended
             # one that held a lock. One of ProcessPoolExecutor takes its next task after an INT. The
             # fork server of multiprocessing, and some workers, ignore INT.
-            is_spawned = fits(SPAWNED, process) and not process.caught & _TERM
+            is_spawned = matches(SPAWNED, process) and not process.caught & _TERM
             if is_spawned or process.arguments == parent.arguments:
                 if passed_s < min(FILTERS_S, self._most_s):
                     return "waits"
@@ -1591,10 +1600,10 @@ class Seen(NamedTuple):
     stops: int = 0  # how often the host has asked for a stop
     kills: int = 0  # how often Job.kill has
     host_gone: bool = False  # the host, or its caller
-    code: int | None = None  # the return code of the shell, once it has ended
+    returncode: int | None = None  # of the shell, as subprocess has it, once it has ended
     exited_s: float = 0.0  # when
     childless: bool = False  # no descendant lives: waitpid(2) said ECHILD
-    has_output: bool = True  # a pipe is open
+    has_open_pipe: bool = True  # a pipe is open
     heard_s: float = 0.0  # when the last byte came
     heard_bytes: int = 0
 
@@ -1629,10 +1638,12 @@ class Life:
     stops = 0  # all requests to end it: by the limit, cancels, Job.kill
     attached = True  # ends with its host; False too once the end of the host was seen
     is_announced = False  # the caller has been told that it goes on as a job
-    has_stayed = False
+    has_stayed = False  # something of it went on after its report
     due_s = 0.0  # the moment at which to act if nothing happens
+    # Of an end of it, from `_begin_end` on:
     _kill_s = 0.0  # when KILL begins
-
+    _in_steps = False  # it is asked by steps; False again once all have got TERM
+    _asked_bytes = 0  # how much output there was when it began
     _alone_s = inf  # since when filters and wrappers alone are left
 
     def __init__(self, plan: Plan, sees_tree: bool, now: float) -> None:
@@ -1641,14 +1652,14 @@ class Life:
         self.seen = Seen()
         self.steps = Steps(plan.grace_s, now)
         self.is_job, self._grace_s = plan.background, plan.grace_s
-        self._has_steps = sees_tree and plan.grace_s > 0
+        self._has_steps = sees_tree and plan.grace_s > 0  # else an end begins with TERM to all
         self._check_every_s = inf if sees_tree else REAP_EVERY_S
         self._limit_s, self._answer_s = now + plan.limit_s, now + plan.answer_after_s
 
     def act(self, now: float, seen: Seen) -> str:
-        """What is to be done next, the name of a method of Command; empty where nothing is, until
-        something happens or `due_s`. A cancel that comes after the report of a command that is no
-        job comes too late. Job.kill sets no status: the job reports how its shell ended."""
+        """What is to be done now: the name of a method of Command, or "" for nothing, until
+        something happens or `due_s` comes. A cancel after the report is too late, unless the
+        command is a job. Job.kill sets no status: the job reports how its shell ended."""
         before, self.seen = self.seen, seen
         if seen.stops > before.stops and (self.attached or self.is_job):
             self._stop("cancelled", seen.stops - before.stops)
@@ -1670,7 +1681,9 @@ class Life:
     # The rules, a phase each
 
     def _watch(self, now: float) -> str:
-        plan, code = self._plan, self.seen.code
+        """Until the shell has exited, a stop or the limit has come. On the way, when the caller has
+        waited long enough, the command becomes a job."""
+        plan, code = self._plan, self.seen.returncode
         self.due_s = min(self._answer_s, self._limit_s)
         if code is not None and not self.stops:
             self._move("drain")
@@ -1687,10 +1700,12 @@ class Life:
         return "answer_as_job"
 
     def _drain(self, now: float) -> str:
+        """Until nothing is left, or it was quiet for long enough, or `drain_total_s` are over.
+        Without an open pipe, what is just ending has LEAVING_S to do so."""
         seen, plan = self.seen, self._plan
         quiet_s = max(seen.heard_s, seen.exited_s)
         self.due_s = quiet_s + LEAVING_S
-        if seen.has_output:
+        if seen.has_open_pipe:
             longest_s = seen.exited_s + plan.drain_total_s
             self.due_s = min(quiet_s + plan.drain_idle_s, longest_s)
         if self.stops:
@@ -1698,6 +1713,7 @@ class Life:
         return self._move("report") if self._is_over() or now >= self.due_s else ""
 
     def _end(self, now: float) -> str:
+        """Steps, TERM, KILL; until nothing is left, or for UNKILLABLE_S after KILL."""
         if self.stops > 1:
             self._kill_s = min(self._kill_s, now)
         if self.seen.childless or now >= self._kill_s + UNKILLABLE_S:
@@ -1714,14 +1730,14 @@ class Life:
         return ""
 
     def _step(self, now: float) -> str:
-        """The next pass of the steps. TERM to all once all were told, once what is spared is alone,
-        and when output floods."""
+        """The next pass of the steps. TERM to all once all were asked, once what is spared is
+        alone, and when output floods."""
         states = self.steps.living_states
         self._alone_s = min(self._alone_s, now) if states == {"spared"} else inf
         is_alone = now >= self._alone_s + min(FILTERS_S, self._grace_s / 10)
         is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
-        is_told = states <= {"terminated", "survives", "cleans up"}
-        if not self._has_steps or is_told or is_alone or is_flood:
+        is_asked = states <= LAST_STATES
+        if not self._has_steps or is_asked or is_alone or is_flood:
             self._in_steps = False
             return "terminate"
         if now < self.due_s:
@@ -1730,7 +1746,8 @@ class Life:
         return "ask"
 
     def _report(self, now: float) -> str:
-        self.stops = 0  # the report is made in the next phase, and says what is left
+        # Those so far are served. Command.report runs in the next phase, and says what is left.
+        self.stops = 0
         if self._is_over():
             return self._move("over", "report")
         self.has_stayed = True
@@ -1757,24 +1774,25 @@ class Life:
         self.stops += count
 
     def _begin_end(self, now: float) -> str:
+        """Moves to `end`: by steps, or where those are left out with a TERM to all."""
         self.due_s = now
         self._kill_s = now + self._grace_s
         self._asked_bytes = self.seen.heard_bytes
-        self.steps = Steps(self._grace_s, now)  # of this end of it
-        self._in_steps = self._has_steps  # else all get TERM at once
+        self.steps = Steps(self._grace_s, now)  # new ones: a leftover may be ended later
+        self._in_steps = self._has_steps
         return self._move("end", "" if self._in_steps else "terminate")
 
     def _is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
-        return self.seen.childless and not self.seen.has_output
+        return self.seen.childless and not self.seen.has_open_pipe
 
 
 class Command:
     """One command: does what its life says, and tells it what has happened."""
 
-    def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
+    def __init__(self, supervisor: Supervisor, plan: Plan, stdin_fd: int) -> None:
         self.supervisor, self.channel, self.plan = supervisor, supervisor.channel, plan
-        self.shell = Shell(plan, source)
+        self.shell = Shell(plan, stdin_fd)
         self.output = Output(plan, supervisor)
         self.created = time.time()
         self.life = Life(plan, SEES_TREE, monotonic())
@@ -1814,7 +1832,7 @@ class Command:
             self.output.open_pipes(writers)
             self.shell.start(writers)
         except OSError as problem:
-            words = (shorten(self.plan.shell[0]), shorten(_reason(problem, True)))
+            words = shorten(self.plan.shell[0]), shorten(_reason(problem, True))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
             raise SpawnError("spawn_failed", reason)
@@ -1867,15 +1885,15 @@ class Command:
         return living
 
     def terminate(self) -> None:
-        """TERM to all that has not got it and is not cleaning up. TERM comes before CONT: a stopped
+        """TERM to every process that has not got it and is not cleaning up, then CONT: a stopped
         process must find the TERM waiting when it wakes."""
         states = self.life.steps.states
-        # What a trap has just started is told from what goes on.
+        # After steps, a last pass: it marks what a trap has just started as cleaning up.
         living = self.ask(is_last=True) if states else descendants()
         remaining = {
             pid: ending_signal(inspect_process(pid))
             for pid in living
-            if states.get(pid) not in ("terminated", "survives", "cleans up")
+            if states.get(pid) not in LAST_STATES
         }
         reached = (
             not states
@@ -1892,7 +1910,8 @@ class Command:
         _kill_below()
 
     def end_output(self) -> None:
-        """Takes in what the processes wrote before they were ended; names what still lives."""
+        """Reads what the ended processes wrote, and closes the pipes; a note names what could not
+        be killed."""
         self.output.close_pipes()
         if not self.life.seen.childless or not SEES_TREE:
             names = list_processes(name_descendants())
@@ -1937,7 +1956,7 @@ class Command:
     def describe(self) -> Report:
         """How the command stands: what the host is told, and what the record of a job says."""
         plan, life, shell, output = self.plan, self.life, self.shell, self.output
-        code = life.seen.code
+        code = life.seen.returncode
         status: Status = life.status or ("running" if code is None else "exited")
         error = "cwd_missing" if shell.scratch else None
         reason = shell.why_unread() if status == "exited" else ""
@@ -2037,9 +2056,9 @@ class Loop:
 
 
 class Supervisor(Loop):
-    """The process that runs commands, one at a time. The supervisor ends when its host has left and
-    its command is over, when no request has come for IDLE_S, and behind a command that had left
-    something at its report."""
+    """The process that runs commands, one at a time. It ends when its host has left and its command
+    is over, when no request has come for IDLE_S, and after a command of which something was left
+    at its report."""
 
     def __init__(self, channel: SupervisorEnd) -> None:
         super().__init__()
@@ -2053,10 +2072,10 @@ class Supervisor(Loop):
         while not channel.host_gone and (channel.requests or monotonic() < until):
             if channel.requests:
                 plan, self.kills = channel.requests.pop(), 0
-                source = channel.fds.pop() if channel.fds else subprocess.DEVNULL
+                stdin_fd = channel.fds.pop() if channel.fds else subprocess.DEVNULL
                 os.environb.clear()
                 os.environb.update(plan.env)
-                if not Command(self, plan, source).run():
+                if not Command(self, plan, stdin_fd).run():
                     return
             else:
                 self.wait_until(until)
@@ -2091,7 +2110,7 @@ class ForkServer(Loop):
     def __init__(self, control: socket.socket) -> None:
         super().__init__()
         self._control = control  # closed when the host has left
-        self._supervisors: set[int] = set()
+        self._supervisors = set[int]()
         self.selector.register(control, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
@@ -2303,7 +2322,7 @@ def reject(error: str, reason: str) -> Outcome:
 
 
 class Truncation(NamedTuple):
-    """What is shown of a stream that is too long."""
+    """How a stream that is too long is cut."""
 
     fit: Callable[[Captured, "Profile"], Fitted]
     keeps: str  # what it leaves of a stream: its "ends", "tail" or "head"
@@ -2315,9 +2334,8 @@ class Format(NamedTuple):
 
     write: Callable[[Outcome, "Profile"], str]
     details: Callable[[Outcome], Fields]  # what a program reads beside the text
-    tells_of: (
-        str  # the truncation that its notices are about; of a "head" the text tells itself
-    )
+    # The truncation (`keeps`) that its notices are about; with "head" the text has its own mark.
+    tells_of: str
     tells_jobs: bool = False  # it can say that a command goes on
 
 
@@ -2377,7 +2395,7 @@ class Result:
     stdout_bytes: bytes | None = field(default=None, repr=False)
     stderr_bytes: bytes | None = field(default=None, repr=False)
     # For `check`: the command, and lines on its end that say more than a code.
-    _told: tuple[str, str] = field(default=("", ""), repr=False)
+    _for_check: tuple[str, str] = field(default=("", ""), repr=False)
 
     def __str__(self) -> str:
         return self.text
@@ -2394,14 +2412,14 @@ class Result:
         behind a line that says how the command ended where that is more than a code."""
         if self.ok or self.status == "running":
             return self
-        command, lines = self._told
+        command, lines = self._for_check
         code = self.exit_code or EXIT_CODES.get(self.status, 125)
         raise subprocess.CalledProcessError(code, command, lines + self.stdout, self.stderr)
 
     def to_dict(self) -> Fields:
         """The fields as a dict that `json.dumps` takes: all but the bytes."""
         fields = dict(vars(self), notes=list(self.notes), leftovers=list(self.leftovers))
-        del fields["stdout_bytes"], fields["stderr_bytes"], fields["_told"]
+        del fields["stdout_bytes"], fields["stderr_bytes"], fields["_for_check"]
         return fields
 
 
@@ -2624,8 +2642,8 @@ _UNFINISHED = rb"""(?x)
 
 
 def without_unfinished(stream: Captured) -> Captured:
-    """What of a stream that goes on can be shown: a character, a sequence or a line end of
-    which only a part may have come is left for the next time."""
+    """The part of a growing stream that can be shown now. If it ends within a character, an escape
+    sequence or \\r\\n, that end waits for the next time."""
     data, head_bytes = stream.head + stream.tail, len(stream.head)
     held = len(b"".join(re.findall(_UNFINISHED, data[-KIB:])))  # there is one at most
     data = data[: len(data) - held]
@@ -2677,8 +2695,8 @@ def keep_head(stream: Captured, profile: Profile) -> Fitted:
 
 
 def size_buffers(profile: Profile) -> tuple[int, int, bool]:
-    """What of a stream is enough for a row's truncation: how many bytes of its beginning and of its
-    end are kept, and whether its newlines are counted."""
+    """How much of a stream a row's truncation needs: the bytes at its beginning and at its end, and
+    whether its newlines are counted."""
     limits, most = profile.truncation.limits, profile.max_output_bytes
     if "snip_size" in limits:
         return most // 2, -(-most // 2), False
@@ -2690,7 +2708,8 @@ def size_buffers(profile: Profile) -> tuple[int, int, bool]:
 
 
 def narrow(stream: Captured, profile: Profile) -> Captured:
-    """What would have been kept of a stream for the text alone; for a program more may be."""
+    """A stream cut down to the bytes that the text needs: for a program `make_plan` has more
+    kept."""
     head_bytes, tail_bytes, _ = size_buffers(profile)
     data = stream.head + stream.tail
     tail = data[max(head_bytes, len(data) - tail_bytes) :]
@@ -2981,14 +3000,14 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     if not text.strip():
         text = with_newline(text) + "[no output]\n"
     report = outcome.report
-    failed = report.status not in ("exited", "running")
+    has_failed = report.status not in ("exited", "running")
     streams = [
         stream.head + stream.tail if is_complete(stream) else None for stream in outcome.raw
     ]
     stdout_bytes, stderr_bytes, *_ = *streams, *2 * [b"" if streams else None]
     return Result(
         text=text,
-        is_error=failed or (profile.nonzero_is_error and bool(report.exit_code)),
+        is_error=has_failed or (profile.nonzero_is_error and bool(report.exit_code)),
         stdout=outcome.stdout.text,
         stderr=outcome.stderr.text,
         truncated=outcome.stdout.cut or outcome.stderr.cut,
@@ -2998,7 +3017,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         details=profile.format.details(outcome),
         stdout_bytes=stdout_bytes,
         stderr_bytes=stderr_bytes,
-        _told=(outcome.command, end_lines(outcome)),
+        _for_check=(outcome.command, end_lines(outcome)),
         **{name: getattr(report, name) for name in FACTS},
     )
 
@@ -3122,7 +3141,7 @@ def check_strings(
 
 
 # The fields of a row whose type is checked.
-_KINDS: dict[str, Any] = {
+_FIELD_TYPES: dict[str, Any] = {
     "parameters": Mapping,
     "timeouts_s": Mapping,
     "cleaning": Callable,
@@ -3206,17 +3225,15 @@ class Profile:
         return hash(self.name)
 
     def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
+        for name, kind in _FIELD_TYPES.items():
             value = getattr(self, name)
             require(isinstance(value, kind), name, "a value such as JOBS.%s" % name, value)
         tells_jobs, limits = self.format.tells_jobs, self.timeouts_s
-        told, one_row = (
-            self.format.tells_of,
-            "what goes with the format: take both from one row",
-        )
-        require(told == self.truncation.keeps, "truncation", one_row, self.truncation.keeps)
-        # Beside another notice than that of "ends" each stream has a place of its own.
-        right = told == "ends" or self.streams is not Streams.MERGED
+        tells_of, keeps = self.format.tells_of, self.truncation.keeps
+        one_row = "what goes with the format: take both from one row"
+        require(tells_of == keeps, "truncation", one_row, keeps)
+        # With another notice than that of "ends" a format has a place for each stream.
+        right = tells_of == "ends" or self.streams is not Streams.MERGED
         require(right, "streams", one_row, self.streams)
         require(
             "default" in limits and (tells_jobs or "background" not in limits),
@@ -3902,12 +3919,12 @@ def scrub_env(
     secret, and of those that are withheld whatever they look like. A name in `keep`, other than a
     glob, passes also where a default or a forced colour stands. A group of which one variable is
     withheld is withheld whole."""
-    kept, chosen = (
+    kept, dropped = (
         {name for glob in globs for name in fnmatch.filter(environ, glob)}
         for globs in (keep, drop)
     )
     secret = {name for name, value in environ.items() if looks_secret(name, value)}
-    withheld = secret - kept - DROPPED_NAMES | chosen
+    withheld = secret - kept - DROPPED_NAMES | dropped
     for pattern in ENV_GROUPS:
         group = {name for name in environ if re.fullmatch(pattern, name)}
         if group & withheld:
@@ -3924,7 +3941,7 @@ def scrub_env(
             env[name] = value
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
-    return env, {name: name not in chosen for name in sorted(withheld)}
+    return env, {name: name not in dropped for name in sorted(withheld)}
 
 
 NAMES_TOLD = 20  # withheld variables that one note names
@@ -4115,7 +4132,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
 class Carry:
     """What is carried over from one command to the next."""
 
-    _was_kept = True  # what the last command ended with was taken over
+    _was_taken = True  # what the last command ended with was taken over
 
     def __init__(self, first: Start) -> None:
         self._first = first
@@ -4144,24 +4161,24 @@ class Carry:
                 ]
             return []
         taken = next_start(report.carried, self._first.env)
-        was_kept, self._was_kept = self._was_kept, taken is not None
+        was_taken, self._was_taken = self._was_taken, taken is not None
         if taken is None:
             note = "this command's working directory and exported variables were not kept"
-            return [note] * was_kept
+            return [note] * was_taken
         starts[:] = start, taken[0]
         names = join_names(taken[1])
         return ["too large to carry over to the next command: " + names] if names else []
 
 
-def job_record(said: object) -> Report | None:
+def parse_record(value: object) -> Report | None:
     """What the JSON of a record says; None where a field is missing or not of its type: another
     program may have written it."""
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         return None
-    fields: Fields = {name: said.get(name) for name in RECORD_FIELDS}
+    fields: Fields = {name: value.get(name) for name in RECORD_FIELDS}
     if not all(isinstance(fields[name], kind) for name, kind in RECORD_FIELDS.items()):
         return None
-    if [type(number) for number in said["supervisor"]] != [int, int]:
+    if [type(number) for number in value["supervisor"]] != [int, int]:
         return None
     return Report(**fields)
 
@@ -4215,7 +4232,7 @@ def failed(error: str, reason: str) -> Outcome:
 
 
 def _lost(report: Report) -> Report:
-    """What is known of a job after its supervisor was killed."""
+    """The report of a job whose supervisor was killed."""
     return report._replace(
         status="lost",
         error="lost",
@@ -4429,7 +4446,7 @@ class HostEnd(Channel):
         super().__init__(end)
         self.supervisor_pid = 0  # once its first message has come
         self.stops_sent = 0  # the count that the supervisor knows of
-        self._messages: deque[tuple[Any, ...]] = deque()
+        self._messages = deque[tuple[Any, ...]]()
 
     def wait(self, until: float) -> bool:
         """True as soon as the socket can be read; False after this moment.
@@ -4492,7 +4509,7 @@ class Engine:
         self._ids: object = None
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[HostEnd] = []
-        self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self.sockets = weakref.WeakSet[socket.socket]()
         self.exchanges: set[Exchange] = set()  # that are neither new nor over
         # Jobs whose end a thread of this process receives, or has received.
         self.monitored: weakref.WeakSet[Job] = weakref.WeakSet()
@@ -4719,13 +4736,14 @@ class Exchange:
         finally:
             _close(*fds)
         self._move("sent")
-        # When the command ends at the latest. A supervisor that has not answered by then hangs, say
-        # in a system call on a file system that does not answer.
+        # By then the command has ended. A supervisor that has not answered hangs, for instance in a
+        # system call on a network file system whose server is gone.
         self._deadline_s = monotonic() + self._waits_s + self._ending_s
         self.send_stops()
 
     def _receive(self, on_live: OnLive | None = None) -> Outcome:
-        """The next answer: that the command goes on, or how it ended. Raises ChannelLost."""
+        """Reads messages up to the next answer: that the command goes on, or how it ended. Raises
+        ChannelLost."""
         live = LiveText(on_live)
         while (channel := self._channel) is not None:
             until = self._deadline_s
@@ -4734,7 +4752,7 @@ class Exchange:
             message = channel.next(until)
             if message is None:
                 if monotonic() >= self._deadline_s:
-                    return self._answer_for(channel)
+                    return self._hung_outcome(channel)
                 continue
             kind, *parts = message
             if kind == "hello":
@@ -4750,7 +4768,7 @@ class Exchange:
         raise ChannelLost  # the command was given up in another thread
 
     def _read_answer(self, fields: Sequence[Any], streams: Sequence[Any]) -> Outcome:
-        """What the host makes of an answer."""
+        """The outcome of an answer; `limit_s` of one that goes on is the time that was waited."""
         report = Report(*fields)
         self._path = os.fsdecode(report.path)
         outcome = Outcome(report, report.notes, self._path or None)
@@ -4760,9 +4778,9 @@ class Exchange:
             outcome = outcome._replace(report=report, kept=not self._plan.background)
         return outcome
 
-    def _answer_for(self, channel: HostEnd) -> Outcome:
-        """The answer for a supervisor that gives none. When it comes back, it reads end of file on
-        its channel and ends the command. Raises NotRun for one that has never answered."""
+    def _hung_outcome(self, channel: HostEnd) -> Outcome:
+        """The outcome where a supervisor hangs. If it goes on later, it reads end of file on its
+        channel and ends the command. Raises NotRun for a supervisor that has never said a word."""
         if not channel.supervisor_pid:
             raise NotRun
         note = (
@@ -4788,7 +4806,7 @@ class Exchange:
             self._deadline_s = inf
         self.send_stops()  # one that has crossed the answer now half-closes an ephemeral channel
 
-    def start_monitor(self, monitor: Callable[[], None]) -> bool:
+    def start_thread(self, monitor: Callable[[], None]) -> bool:
         """Starts the monitor thread of a job: a daemon thread, for which no program waits at its
         exit. False if none can be started."""
         self._caller = None
@@ -4877,7 +4895,7 @@ def read_record(output: str) -> tuple[Report | None, bool | None]:
         is_free = _lock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         data = file.read(RECORD_CAP_BYTES)
     try:
-        return job_record(load_json(data)), is_free
+        return parse_record(load_json(data)), is_free
     except ValueError:
         return None, is_free
 
@@ -4904,9 +4922,8 @@ class Job(NotCopied):
     """
 
     _shown_bytes = 0  # of the output, that answers have shown
-    _streams: Sequence[
-        Captured
-    ] = ()  # of a kept command, once its monitor has received its end
+    # Of a kept command, once its monitor has received its end.
+    _streams: Sequence[Captured] = ()
 
     def __init__(
         self, output_file: str, grace_s: float = GRACE_S, report: Report | None = None
@@ -5084,7 +5101,7 @@ class Job(NotCopied):
                     _signal(self._report.supervisor[0], END_JOB_SIGNAL)
         return False
 
-    def _tell(self, profile: Profile) -> Outcome:
+    def _next_outcome(self, profile: Profile) -> Outcome:
         """What the job has said since the last time; once it has ended, how, and the tails of all
         that it said. A file that became shorter is read from its beginning."""
         report = self._report_now()
@@ -5195,7 +5212,7 @@ def default_folder(profile: Profile) -> str:
     with suppress(FileNotFoundError):
         info = os.lstat(path)
         # A link's mode has all of these bits, so a link is refused.
-        if info.st_mode & 0o077 or info.st_uid != os.geteuid() or not usable(path):
+        if info.st_mode & 0o077 or info.st_uid != os.geteuid() or not is_writable(path):
             return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
     return path
 
@@ -5211,9 +5228,9 @@ class JobTable:
         # By number: those that this tool has started, or was asked about.
         self._by_number: dict[int, Job] = {}
         self._started: dict[int, Job] = {}  # those that this tool has started
-        self._recent: deque[Job] = deque()  # that have ended, the latest last
+        self._recent = deque[Job]()  # that have ended, the latest last
         # The jobs whose end no answer has told: when each began, and what the next answer says.
-        self._untold: deque[tuple[float, str, Job]] = deque()
+        self._end_notes = deque[tuple[float, str, Job]]()
 
     def live(self) -> list[Job]:
         """The jobs that this tool has started and that have not ended."""
@@ -5242,7 +5259,7 @@ class JobTable:
             self._starting.remove(exchange)
 
     def add(self, outcome: Outcome) -> Job | None:
-        """Takes in the job of an answer, if it is about one."""
+        """Enters the job that an answer tells of; None where it tells of none."""
         if not outcome.report.supervisor:
             return None
         job = Job(outcome.path or "", self._terms.profile.grace_s, outcome.report)
@@ -5256,7 +5273,7 @@ class JobTable:
         self.release_place(exchange)  # at once, so that the job is not counted twice
         self._started[job.pid] = job
         _engine.monitored.add(job)
-        if not exchange.start_monitor(partial(self._monitor, job, exchange, is_kept)):
+        if not exchange.start_thread(partial(self._monitor, job, exchange, is_kept)):
             _engine.monitored.discard(job)
 
     def _monitor(self, job: Job, exchange: Exchange, is_kept: bool) -> None:
@@ -5265,7 +5282,7 @@ class JobTable:
             if end is None:
                 end = Outcome(_lost(job._report)._replace(duration_s=job.duration_s))
             # The note comes first: an answer that tells the end takes the note away.
-            self._untold.append((job.created, ended_note(job.output_file, end), job))
+            self._end_notes.append((job.created, ended_note(job.output_file, end), job))
             # A check shows the streams of a kept command alone, and no program gets them whole.
             raw = end.raw if is_kept else ()
             job._take_end(end.report, [narrow(stream, self._terms.profile) for stream in raw])
@@ -5317,7 +5334,7 @@ class JobTable:
         ended = []
         with suppress(IndexError):  # there are no more
             while True:
-                ended.append(self._untold.popleft())
+                ended.append(self._end_notes.popleft())
         ended.sort()
         # Nothing is told of a job that was dropped, whose number is not known any more.
         return [
@@ -5334,7 +5351,7 @@ class Session:
         self.jobs = JobTable(terms)
         self._carry = Carry(terms.first)
         # What no answer has told yet: withheld names, and a note.
-        self._untold = withheld
+        self._withheld = withheld
         self._hints = [
             "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"
         ]
@@ -5357,6 +5374,8 @@ class Session:
                 "are those of the beginning again"
             )
             outcome = Outcome(Report("exited", exit_code=0), stdout=told)
+        elif refusal := judge_command(request, self.terms):
+            outcome = refusal
         else:
             return self._run(request, cancel, on_live)
         return self._finish(outcome._replace(command=request.command), cancel)
@@ -5376,7 +5395,7 @@ class Session:
         notes = self.jobs.take_end_notes(job if report.status != "running" else None)
         notes += outcome.notes
         if report.status != "rejected":
-            notes += withheld_notes(self._untold, passed, outcome)
+            notes += withheld_notes(self._withheld, passed, outcome)
         is_silent = outcome.raw and not report.total_bytes and not report.cut_short
         if is_silent and report.status in ("timed_out", "running"):
             notes += self._hints
@@ -5396,7 +5415,7 @@ class Session:
         except LookupError as problem:
             return self._finish(reject("no_such_job", str(problem)), cancel)
         is_ended = not inquiry.kill or job._end(cancel)
-        outcome = job._tell(self.terms.profile)
+        outcome = job._next_outcome(self.terms.profile)
         survives = not is_ended and outcome.report.status != "lost"
         if survives:
             notes = *outcome.notes, "could not be killed: pid %d" % inquiry.pid
@@ -5408,9 +5427,7 @@ class Session:
         it, the command is ended, its file removed and its job forgotten."""
         for exchange in self.closing._exchanges():
             exchange.notice_end()
-        refusal = judge_command(request, self.terms)
-        if refusal is not None:
-            return self._finish(refusal._replace(command=request.command), cancel)
+        # The list as it is now: a restart meanwhile makes another (see Carry).
         starts = self._carry.starts
         start = starts[1]
         plan = make_plan(self.terms, request, on_live is not None, start)
@@ -5421,14 +5438,18 @@ class Session:
             outcome = self.jobs.take_place(exchange) if plan.background else None
             outcome = outcome or exchange.perform(on_live, request.stdin)
             job = self.jobs.add(outcome)
-            outcome = self._tell(outcome, plan, request, start, starts)
+            report, notes = outcome.report, list(outcome.notes)
+            if plan.carries or (report.error == "spawn_failed" and not request.env):
+                notes += self._carry.take_over(report, start, starts)
+            outcome = outcome._replace(notes=notes, mode=request.mode, command=request.command)
+            outcome = fit_streams(outcome, self.terms.profile)
             if cancel._withdrawn:
-                report = outcome.report._replace(status="cancelled", exit_code=None)
+                report = report._replace(status="cancelled", exit_code=None)
                 return self._finish(outcome._replace(report=report, path=None), cancel)
             result = self._finish(outcome, cancel, job, plan.env)
             if request.whole and result.truncated:
                 result = with_whole_streams(result, self.terms.profile)
-            if job is not None and outcome.report.status == "running":
+            if job is not None and report.status == "running":
                 self.jobs.start_monitor(job, exchange, outcome.kept)
             is_answered = True
             return result
@@ -5437,17 +5458,6 @@ class Session:
                 exchange.abandon()
                 self.jobs.forget(job)
             self.jobs.release_place(exchange)
-
-    def _tell(
-        self, outcome: Outcome, plan: Plan, request: Request, start: Start, starts: list[Start]
-    ) -> Outcome:
-        """The outcome with the texts of its streams, and with the notes on what is carried
-        over. `start`: what the command began with; `starts`: see Carry."""
-        report, notes = outcome.report, list(outcome.notes)
-        if plan.carries or (report.error == "spawn_failed" and not request.env):
-            notes += self._carry.take_over(report, start, starts)
-        outcome = outcome._replace(notes=notes, mode=request.mode, command=request.command)
-        return fit_streams(outcome, self.terms.profile)
 
 
 class BashTool(NotCopied):
@@ -5685,7 +5695,7 @@ class BashTool(NotCopied):
         arguments: object,
         request: Asked | Outcome,
         cwd: AnyPath | None,
-        env: Mapping[str, str] | None,
+        env: Env | None,
         cancel: Cancel | None,
         on_live: OnLive | None,
     ) -> Result:
@@ -5694,9 +5704,9 @@ class BashTool(NotCopied):
         cancel = Cancel() if cancel is None else cancel
         require(isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
         check_env(env or {})
-        place = None if cwd is None else absolute_path("cwd", cwd, self.cwd)
+        path = None if cwd is None else absolute_path("cwd", cwd, self.cwd)
         if isinstance(request, Request):
-            request = request._replace(cwd=place, env=env)
+            request = request._replace(cwd=path, env=env)
         result = self._session.answer(request, cancel, on_live)
         if self._on_call is not None:
             self._on_call(arguments, result)
@@ -5987,8 +5997,8 @@ class Server:
             self._definition["outputSchema"] = dict(OUTPUT_SCHEMA)
         self._calls: dict[object, CallUnderway] = {}
         self._line = bytearray()  # the last of the input, as far as it has come
-        self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
-        self._outbox: deque[Message] = deque()  # other answers than those to calls
+        self._inbox = deque[object]()  # lines, as bytes, and messages of a batch
+        self._outbox = deque[Message]()  # other answers than those to calls
         self._wake_reader, self.wake_writer = os.pipe()  # for numbers of signals, and zeros
         os.set_blocking(self.wake_writer, False)
 

@@ -1259,7 +1259,7 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         assert set(withheld) == set(() if whole else pairs), keep
 
 
-@clause("004.10", saboteur=("scrub_env", "DROPPED_NAMES | chosen", "DROPPED_NAMES"))
+@clause("004.10", saboteur=("scrub_env", "DROPPED_NAMES | dropped", "DROPPED_NAMES"))
 def test_req_bash_004_10_withholds_what_the_host_drops():
     name = st.from_regex(r"[A-Z]{1,4}(_TOKEN|_KEY|_B)?", fullmatch=True)
     globs = name | any_of("A*", "*_TOKEN", "?", "*", "[A-M]*", "b", "")
@@ -1471,7 +1471,7 @@ WAYS_OF_READING = [
 ]
 
 
-@clause("005.2", ("Shell._spawn", "else self._source", "else self._source if self._source >= 0 else writers[0]"))
+@clause("005.2", ("Shell._spawn", "else self._stdin_fd", "else self._stdin_fd if self._stdin_fd >= 0 else writers[0]"))
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=AMPLE_S)) as tool:
 
@@ -4057,7 +4057,7 @@ def test_req_bash_021_6_goes_to_the_background(outputs):
 written_lines = st.tuples(any_of(1, 2), any_of("line", "é€😀", "", "x" * 90))
 
 
-@clause("021.7", saboteur=("Job._tell", "offset + stream.total_bytes", "offset"))
+@clause("021.7", saboteur=("Job._next_outcome", "offset + stream.total_bytes", "offset"))
 @fewest(st.lists(written_lines, max_size=12), st.lists(written_lines, min_size=1, max_size=12))
 def test_req_bash_021_7_only_what_is_new(before, after):
     def writes(lines, pause):
@@ -4090,7 +4090,7 @@ def test_req_bash_021_7_only_what_is_new(before, after):
 @clause(
     "021.8",
     saboteur=(
-        "Job._tell",
+        "Job._next_outcome",
         "fit_streams(Outcome(report, report.notes, path, self._streams), profile)",
         "Outcome(report)",
     ),
@@ -5197,7 +5197,7 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not list(folder.rglob("ran"))
 
 
-@clause("026.5", saboteur=("Shell._make_text", "self._source >= 0", "False"))
+@clause("026.5", saboteur=("Shell._make_text", "self._stdin_fd >= 0", "False"))
 @few(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), any_of(b"\0" * 70_000, "", b"\r\n")),
     any_of("bash", ["env", "bash"]),
@@ -5535,7 +5535,7 @@ def line_numbers(text):
     return [line for line in text.split("\n") if re.fullmatch("[0-9]+", line)]
 
 
-@clause("026.19", saboteur=("Profile.__post_init__", "told == self.truncation.keeps", "True"))
+@clause("026.19", saboteur=("Profile.__post_init__", "tells_of == keeps", "True"))
 @given(
     ROWS, ROWS, ROWS, ROWS, ROWS, st.integers(1, 3000), st.integers(1, 300), st.integers(1, 60), st.integers(0, 2000)
 )
@@ -6092,7 +6092,7 @@ def test_req_bash_028_14_a_state_that_starts_no_shell_is_dropped(before, backgro
 UNSAVED = ["trap : EXIT", "exec true", "kill -9 $$", "kill $$; sleep 9", "sleep 60", "kill -9 $PPID; sleep 60"]
 
 
-@clause("028.15", saboteur=("Carry.take_over", "* was_kept", ""))
+@clause("028.15", saboteur=("Carry.take_over", "* was_taken", ""))
 @few(st.lists(any_of(*UNSAVED, "true", "false"), min_size=2, max_size=6))
 @example(["sleep 60", "exec true", "true", "kill -9 $$"])
 def test_req_bash_028_15_says_what_was_not_kept(ends):

@@ -119,7 +119,7 @@ class Line:
         self.to_host, self.to_supervisor = [], []  # (moment, message)
         self.life, self.lives, self.is_shut, self.is_closed = None, True, False, False  # closed by the supervisor
         self.host_closed = False
-        self.facts = dict(stops=0, kills=0, host_gone=False, code=None, exited_s=0.0, heard_s=0.0, heard_bytes=0)
+        self.facts = dict(stops=0, kills=0, host_gone=False, returncode=None, exited_s=0.0, heard_s=0.0, heard_bytes=0)
         self.abandoned, self.leftover_lives, self.shell_lives = False, False, False
         self.send("hello", 4242)
 
@@ -200,7 +200,7 @@ class Line:
             self.hang_up()
         elif what == "exit" and self.shell_lives:
             self.shell_lives = False
-            self.facts.update(code=0, exited_s=self.world.now)
+            self.facts.update(returncode=0, exited_s=self.world.now)
         elif what == "leftover ends":
             self.leftover_lives = False
         self.turn()
@@ -210,7 +210,9 @@ class Line:
             self.hear(self.to_supervisor.pop(0)[1])
         while self.life and self.lives:
             childless = not self.shell_lives and not self.leftover_lives
-            action = self.life.act(self.world.now, bash_tool.Seen(**self.facts, childless=childless, has_output=False))
+            action = self.life.act(
+                self.world.now, bash_tool.Seen(**self.facts, childless=childless, has_open_pipe=False)
+            )
             self.pair()
             if not action:
                 break
@@ -260,7 +262,7 @@ class Line:
 
     def end_all(self):
         if self.shell_lives:
-            self.facts.update(code=-15, exited_s=self.world.now)
+            self.facts.update(returncode=-15, exited_s=self.world.now)
         self.shell_lives = self.leftover_lives = False
 
 
@@ -385,3 +387,13 @@ def test_histories_make_every_move():
             play(monkeypatch, world)
             moves |= world.moves
     assert {(state, to) for state, more in NEXT.items() for to in more} == moves
+
+
+def test_the_messages_are_those_of_their_table():
+    """The kinds of message that the code packs or sends stand at the head of Channel, and in the table of the states."""
+    head = SOURCE[SOURCE.index("# -- Messages between the host and a supervisor") : SOURCE.index("class Channel:")]
+    listed = set(re.findall(r'(?m)^#   "(\w+)"', head))
+    sent = set(re.findall(r'(?:channel\.send|pack\()\(\s*"(\w+)"', SOURCE))
+    assert listed == sent
+    in_states = {word for cells in ALLOWED.values() for cell in cells[2:] for word in re.findall(r"\w+", cell)}
+    assert in_states == sent

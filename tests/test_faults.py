@@ -643,7 +643,7 @@ def test_an_input_that_is_not_taken_leaves_no_descriptor():
 
 @fault("the_folder_of_the_user-1", saboteur=("default_folder", "or info.st_uid != os.geteuid() ", ""))
 @fault("the_folder_of_the_user-2", saboteur=("default_folder", "info.st_mode & 0o077", "False"))
-@fault("the_folder_of_the_user-3", saboteur=("default_folder", "or not usable(path)", ""))
+@fault("the_folder_of_the_user-3", saboteur=("default_folder", "or not is_writable(path)", ""))
 @fault("the_folder_of_the_user-4", saboteur=("default_folder", "os.lstat", "os.stat"))
 @needs_root
 @pytest.mark.parametrize(

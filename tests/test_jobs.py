@@ -266,7 +266,7 @@ ON_A_FULL_DISK = "_write_all(self._fd, chunk[:1000])\nraise OSError(28, 'No spac
 
 @exhaustive
 @fault("the_part_of_an_output_on_a_full_disk-1", saboteur=("JobTable.add", ", job._size()", ""))
-@fault("the_part_of_an_output_on_a_full_disk-2", saboteur=("Job._tell", "or report.problem", ""))
+@fault("the_part_of_an_output_on_a_full_disk-2", saboteur=("Job._next_outcome", "or report.problem", ""))
 def test_the_part_of_an_output_that_was_shown_is_not_new_again_on_a_full_disk():
     module = variant_module(("Output._write", "_write_all(self._fd, chunk[: self.room])", ON_A_FULL_DISK))
     profile = dataclasses.replace(module.JOBS, timeouts_s={"default": 1.0}, grace_s=0.5)
@@ -475,14 +475,14 @@ def test_a_log_that_is_emptied(tmp_path):
 @fault("a_job_takes_one_place", saboteur=("JobTable.start_monitor", "self.release_place(exchange)", "pass"))
 def test_a_job_takes_one_place_while_its_thread_starts(monkeypatch):
     """Not one as a job and one as a start: of six threads that started 31 of 32 jobs one was refused."""
-    start, calls, go = bash_tool.Exchange.start_monitor, itertools.count(), threading.Event()
+    start, calls, go = bash_tool.Exchange.start_thread, itertools.count(), threading.Event()
 
     def late(exchange, receive):
         if next(calls) == 0:
             go.wait(60)
         return start(exchange, receive)
 
-    monkeypatch.setattr(bash_tool.Exchange, "start_monitor", late)
+    monkeypatch.setattr(bash_tool.Exchange, "start_thread", late)
     with BashTool(max_jobs=2, ephemeral=True) as tool, ThreadPoolExecutor(1) as pool:
         first = pool.submit(tool.run, lasting("sleep 600"), mode="background")
         try:

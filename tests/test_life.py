@@ -85,8 +85,8 @@ class History(RuleBasedStateMachine):
         self.now, self.numbers = 0.0, itertools.count(2)
         self.known, self.living = {1: "shell"}, {1: "shell"}  # kinds by number
         self.parents, self.slow = {1: 0}, set()
-        self.facts = dict(stops=0, kills=0, host_gone=False, code=None, exited_s=0.0, heard_s=0.0, heard_bytes=0)
-        self.has_output, self.log, self.sent = True, [], {}
+        self.facts = dict(stops=0, kills=0, host_gone=False, returncode=None, exited_s=0.0, heard_s=0.0, heard_bytes=0)
+        self.has_open_pipe, self.log, self.sent = True, [], {}
         self.accepted = 0  # stops in one end
         self.status, self.limit_s = "", self.plan.limit_s
         self.is_job, self.attached, self.steps_allowed = self.plan.background, True, True
@@ -107,7 +107,7 @@ class History(RuleBasedStateMachine):
     # What happens
 
     @rule(count=any_of(1, 2 * MIB), times=any_of(1, 1, 6))
-    @precondition(lambda self: self.has_output)
+    @precondition(lambda self: self.has_open_pipe)
     def bytes_come(self, count, times):
         """Once, or again and again just in time."""
         for n in range(times):
@@ -190,7 +190,7 @@ class History(RuleBasedStateMachine):
         self.living.pop(pid, None)
         self.slow.discard(pid)
         if pid == 1 and self.facts["code"] is None:
-            self.facts.update(code=code, exited_s=self.now)
+            self.facts.update(returncode=code, exited_s=self.now)
 
     def turn(self):
         """Acts until nothing is to be done, and looks whether that was right."""
@@ -199,10 +199,10 @@ class History(RuleBasedStateMachine):
                 self.end(pid)
         while True:
             if not self.living and not self.outsider:
-                self.has_output = False
+                self.has_open_pipe = False
             phase = self.life.phase
             self.is_childless = not self.living
-            seen = bash_tool.Seen(**self.facts, childless=self.is_childless, has_output=self.has_output)
+            seen = bash_tool.Seen(**self.facts, childless=self.is_childless, has_open_pipe=self.has_open_pipe)
             self.before_action(phase)
             action = self.life.act(self.now, seen)
             self.after_action(phase, action)
@@ -236,9 +236,9 @@ class History(RuleBasedStateMachine):
             self.kill_from_s = min(self.kill_from_s, self.now)
         if phase == "drain" and life.phase in ("report", "over", "stay") and not self.accepted:
             quiet_s = self.now - max(self.facts["heard_s"], self.facts["exited_s"])
-            enough_s = self.plan.drain_idle_s if self.has_output else LEAVING_S
+            enough_s = self.plan.drain_idle_s if self.has_open_pipe else LEAVING_S
             is_long = self.now >= self.facts["exited_s"] + self.plan.drain_total_s
-            assert is_long or quiet_s >= enough_s - SAME or (self.is_childless and not self.has_output)
+            assert is_long or quiet_s >= enough_s - SAME or (self.is_childless and not self.has_open_pipe)
 
     def nothing_is_missed(self):
         """What should have happened by now has happened."""
@@ -253,9 +253,9 @@ class History(RuleBasedStateMachine):
         if life.phase == "drain":
             assert self.facts["code"] >= 0 or not life.is_announced, "the shell of a job was killed"
             assert now < self.facts["exited_s"] + self.plan.drain_total_s
-            assert not self.is_childless or self.has_output
+            assert not self.is_childless or self.has_open_pipe
         if life.phase == "stay":
-            assert now < self.limit_s and (self.living or self.has_output)
+            assert now < self.limit_s and (self.living or self.has_open_pipe)
         if life.phase == "end":
             assert self.log[-1] == "kill" or now < self.kill_from_s
             assert now < self.kill_from_s + UNKILLABLE_S and not self.is_childless
@@ -331,7 +331,7 @@ class History(RuleBasedStateMachine):
     def on_end_output(self):
         assert self.is_childless or self.now >= self.kill_from_s + UNKILLABLE_S - SAME
         assert self.now <= self.ends_s + UNKILLABLE_S + KILL_EVERY_S + SAME
-        self.has_output = self.outsider = False
+        self.has_open_pipe = self.outsider = False
         if "report" in self.log:
             self.accepted, self.limit_s, self.begun_s = 0, inf, inf
 
@@ -344,7 +344,7 @@ class History(RuleBasedStateMachine):
     def on_report(self):
         assert "report" not in self.log[:-1]
         assert self.life.status == self.status and self.life.is_job == self.is_job
-        assert (self.life.phase == "over") == (self.is_childless and not self.has_output)
+        assert (self.life.phase == "over") == (self.is_childless and not self.has_open_pipe)
         self.attached = self.plan.ephemeral and not self.facts["host_gone"]
         self.accepted, self.begun_s = 0, inf
         self.limit_s = self.limit_s if self.plan.background else inf
@@ -379,7 +379,7 @@ WRONG_LIVES = [
     *(("Life._stay", "self.stops or", ""), ("Life.act", "and (self.attached or self.is_job)", "")),
     ("Life.act", "before.kills self._has_steps = False", "before.kills"),
     ("Life.act", "self._kill_s = min(self._kill_s, now + self._grace_s)", "pass"),
-    *(("Life._stop", "self.status or status", "status"), ("Life._is_over", "and not self.seen.has_output", "")),
+    *(("Life._stop", "self.status or status", "status"), ("Life._is_over", "and not self.seen.has_open_pipe", "")),
 ]
 
 
@@ -625,10 +625,10 @@ WRONG_STEPS = [
     ("takes_interrupt", "process.program not in INTERRUPTIBLE or", ""),
     ("INTERRUPTIBLE", "python make", "python"),
     ("takes_interrupt", "or not process.caught & _INT", ""),
-    ("takes_interrupt", "process.ignored if fits(SERVERS, process) else", ""),
+    ("takes_interrupt", "process.ignored if matches(SERVERS, process) else", ""),
     ("takes_interrupt", "process.caught | process.ignored", "process.ignored"),
     ("takes_interrupt", "process.caught | process.ignored", "process.caught"),
-    ("takes_interrupt", "or (process.reads and fits(READS_LINES, process))", ""),
+    ("takes_interrupt", "or (process.reads and matches(READS_LINES, process))", ""),
     ("takes_interrupt", "process.reads and", ""),
     ("ending_signal", "process.ignored & _TERM and", ""),
     ("Steps.choose", "ending_signal(process)", "signal.SIGTERM"),
@@ -732,7 +732,7 @@ def test_what_is_told_by_the_arguments():
         def fits(line):
             program = os.path.basename(line.split()[0])
             program = program if program in patterns else program.rstrip("3").replace("pypy", "python")
-            return bash_tool.fits(patterns, process(program=program)._replace(arguments=words(line)))
+            return bash_tool.matches(patterns, process(program=program)._replace(arguments=words(line)))
 
         assert [line for line in re.split("; |\n", known) if not fits(line)] == []
         assert [line for line in re.split("; |\n", harmless) if fits(line)] == []

@@ -303,8 +303,8 @@ def test_a_filter_that_is_being_executed_is_none_yet(monkeypatch):
     """Its name is there before its arguments: whether it is `sort -o` cannot be told."""
     with subprocess.Popen(["sort"], stdin=subprocess.PIPE) as sort:
         assert eventually(lambda: bash_tool.inspect_process(sort.pid).reads == "live pipe")
-        real = bash_tool._of_process
-        monkeypatch.setattr(bash_tool, "_of_process", lambda pid, name: b"" if name == "cmdline" else real(pid, name))
+        real = bash_tool._read_proc
+        monkeypatch.setattr(bash_tool, "_read_proc", lambda pid, name: b"" if name == "cmdline" else real(pid, name))
         assert bash_tool.inspect_process(sort.pid).reads == "pipe"
 
 

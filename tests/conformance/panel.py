@@ -127,8 +127,8 @@ SERVERS = [
     ("002.4", "Command.observe", "exited_s = monotonic()", "exited_s = monotonic()\n" + CLOSES_ITS_PIPES),
     ("002.8", "Session._finish", "and not report.total_bytes", ""),
     ("002.8", "Session._finish", "(\"timed_out\", \"running\")", "(\"timed_out\", \"cancelled\")"),
-    ("002.9", "takes_interrupt", "process.reads and fits(READS_LINES, process)", "process.reads"),
-    ("002.9", "takes_interrupt", "or (process.reads and fits(READS_LINES, process))", ""),
+    ("002.9", "takes_interrupt", "process.reads and matches(READS_LINES, process)", "process.reads"),
+    ("002.9", "takes_interrupt", "or (process.reads and matches(READS_LINES, process))", ""),
     ("002.9", "takes_interrupt", "process.program not in INTERRUPTIBLE or", ""),
     ("002.10", "ACTS_AT_END", '"sort"', '"sorts"'),
     *wrong("003.1", "EARLY_END_S", 0.1, 1),
@@ -189,7 +189,12 @@ SERVERS = [
     ("008.2", "_without_remains", 're.sub(_WIDE, "\\\\g<0>\\0", line[0])', "line[0]"),
     ("008.5", "_draw", ".write(run)", ".write(run), sum(map(ord, 9 * line.getvalue()))"),
     ("009.2", "_create", "os.fchmod(fd, 0o600)", "pass"),  # 0600 less the umask
-    ("009.2", "default_folder", "info.st_mode & 0o077 or info.st_uid != os.geteuid() or not usable", "not usable"),
+    (
+        "009.2",
+        "default_folder",
+        "info.st_mode & 0o077 or info.st_uid != os.geteuid() or not is_writable",
+        "not is_writable",
+    ),
     ("009.2", "make_folder", "not info.st_mode & 0o022", "True"),
     ("009.2", "make_folder", "is_safe or info.st_uid not in (os.geteuid(), 0)", "is_safe"),
     ("009.4", "format_brackets", "may be incomplete: {path} ({reason})", ": {path}"),
@@ -270,7 +275,7 @@ SERVERS = [
     ("019.2", "Server._begin", ".start()", ".run()"),
     ("020.1", "Life.act", "min(self._grace_s, HOST_GONE_GRACE_S)", "HOST_GONE_GRACE_S"),
     *wrong("020.1", "HOST_GONE_GRACE_S", 0.3, 1.5),
-    ("020.1", "Life.act", "seen.host_gone and", "seen.host_gone and seen.code is None and"),
+    ("020.1", "Life.act", "seen.host_gone and", "seen.host_gone and seen.returncode is None and"),
     ("020.2", "Life._stay", "now >= self._limit_s", "self.seen.host_gone"),
     ("021.3", "Profile", "max_output_lines: int = 2000", "max_output_lines: int = 1999"),
     ("024.4", "present", ".strip():", '.strip("\\ufeff \\t\\n"):'),
@@ -325,7 +330,7 @@ SERVERS = [
     *wrong("025.25", "LAST_CALLS_S", 0, 5),
     *wrong("025.26", "GOODBYE_S", 1, 60),
     ("027.6", "Session._finish", IF_WITHDRAWN, IF_WITHDRAWN + "\n    self.jobs.take_end_notes(None)"),
-    ("027.6", "Session._finish", IF_WITHDRAWN, IF_WITHDRAWN + "\n    self._untold.clear()"),
+    ("027.6", "Session._finish", IF_WITHDRAWN, IF_WITHDRAWN + "\n    self._withheld.clear()"),
     ("029.1", {"without": ["--ephemeral"]}),
 ]
 BROKEN = {}  # of each clause its servers
