@@ -1489,7 +1489,7 @@ def ending_signal(process: Process) -> int:
 
 
 # Those of Steps in which a process gets no further signal but KILL.
-LAST_STATES = {"terminated", "survives", "cleans up"}
+LAST_STATES = {"terminated", "survives"}
 
 
 class Steps:
@@ -1501,7 +1501,8 @@ class Steps:
     | interrupted | it has got INT                                                               |
     | terminated  | it has got TERM, or KILL, which ends it                                      |
     | survives    | it has got TERM, which it handles or ignores                                 |
-    | cleans up   | no signal: started by what is interrupted or survives, or by such work       |
+    | cleans up   | started by what is interrupted or survives, or by such work: no signal, but  |
+    |             | TERM once its parent has ended, for then nobody waits for it                 |
     """
 
     def __init__(self, grace_s: float, now: float) -> None:
@@ -1529,7 +1530,7 @@ class Steps:
             before = self.states.get(pid, "waits" if is_first else "")
             if is_first and (process.program in WRAPPERS or process.reads == "live pipe"):
                 self.states[pid] = "spared"
-            elif before in ("", "waits", "interrupted"):
+            elif before not in ("spared", *LAST_STATES):
                 state = self._next_state(process, before, inspected, chosen, passed_s)
                 if state == "terminated":
                     chosen[pid] = ending_signal(process)
@@ -1564,6 +1565,8 @@ class Steps:
         is_pending = parent and is_patient and parent.pending & _INT
         if above == "waits" or is_pending or chosen.get(pid) == signal.SIGINT:
             return "waits"
+        if before == "cleans up":
+            return before if parent else "terminated"
         if not before and above in ("interrupted", "survives", "cleans up"):
             return "cleans up"
         if passed_s >= self._grace_s / 3:
@@ -1893,7 +1896,7 @@ class Command:
         remaining = {
             pid: ending_signal(inspect_process(pid))
             for pid in living
-            if states.get(pid) not in LAST_STATES
+            if states.get(pid) not in ("cleans up", *LAST_STATES)
         }
         reached = (
             not states

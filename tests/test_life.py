@@ -189,7 +189,7 @@ class History(RuleBasedStateMachine):
     def end(self, pid, code=0):
         self.living.pop(pid, None)
         self.slow.discard(pid)
-        if pid == 1 and self.facts["code"] is None:
+        if pid == 1 and self.facts["returncode"] is None:
             self.facts.update(returncode=code, exited_s=self.now)
 
     def turn(self):
@@ -217,11 +217,11 @@ class History(RuleBasedStateMachine):
     def before_action(self, phase):
         """The limit is a stop; what the model expects of the state before."""
         at_limit = self.now >= self.limit_s and phase in ("watch", "stay")
-        if phase == "watch" and at_limit and not self.accepted and self.facts["code"] is None:
+        if phase == "watch" and at_limit and not self.accepted and self.facts["returncode"] is None:
             self.accepted, self.status = 1, "timed_out"
 
     def after_action(self, phase, action):
-        life, code = self.life, self.facts["code"]
+        life, code = self.life, self.facts["returncode"]
         assert phase != "over" or (not action and life.phase == "over")
         if life.endings > self.endings:
             self.endings = life.endings
@@ -245,13 +245,13 @@ class History(RuleBasedStateMachine):
         life, now = self.life, self.now
         assert life.due_s > now or life.phase == "over", "it waits for nothing"
         assert not self.accepted or life.phase not in ("watch", "drain", "report", "stay"), "a stop was not obeyed"
-        assert self.facts["code"] is None or life.phase != "watch"
+        assert self.facts["returncode"] is None or life.phase != "watch"
         if life.phase == "watch":
             answers = self.plan.answer_after_s < self.plan.limit_s
             assert not answers or ("answer_as_job" in self.log) == (now >= self.plan.answer_after_s)
             assert now < self.limit_s
         if life.phase == "drain":
-            assert self.facts["code"] >= 0 or not life.is_announced, "the shell of a job was killed"
+            assert self.facts["returncode"] >= 0 or not life.is_announced, "the shell of a job was killed"
             assert now < self.facts["exited_s"] + self.plan.drain_total_s
             assert not self.is_childless or self.has_open_pipe
         if life.phase == "stay":
@@ -571,6 +571,12 @@ STOPS = {
         ),
     ],
     "the work of a `finally`": [(0, {2: INTERRUPTED}), (0.1, {2: INTERRUPTED, 3: (below(2, PLAIN), "cleans up")})],
+    "work whose parent has ended": [
+        (0, {2: INTERRUPTED}),
+        (0.1, {2: INTERRUPTED, 3: (below(2, BASH), "cleans up"), 4: (below(3, PLAIN), "cleans up")}),
+        (0.2, {3: (BASH, "TERM"), 4: (below(3, PLAIN), "cleans up")}),
+        (0.3, {4: (PLAIN, "TERM")}),
+    ],
     "the work of a handler": [
         (0, {2: (NODE, "TERM"), 3: INTERRUPTED}),
         (0.1, {2: (NODE, "TERM"), 3: INTERRUPTED, 4: (below(2, PLAIN), "cleans up")}),
@@ -654,6 +660,9 @@ WRONG_STEPS = [
     ("Steps._next_state", "and is_patient and parent.pending", "and parent.pending"),
     ("Steps._next_state", "or chosen.get(pid) == signal.SIGINT", ""),
     ("Steps._next_state", 'if not before: return "terminated"', ""),
+    ("Steps._next_state", 'return before if parent else "terminated"', "return before"),
+    ("Steps._next_state", 'return before if parent else "terminated"', 'return "terminated"'),
+    ("LAST_STATES", '"survives"}', '"survives", "cleans up"}'),
     ("Steps._next_state", 'process.program == "python":', "takes_interrupt(process):"),
     ("Steps._next_state", 'and process.program == "python":', ":"),
     ("Steps._next_state", "is_spawned or process.arguments == parent.arguments", "is_spawned"),
