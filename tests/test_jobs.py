@@ -304,8 +304,8 @@ def test_another_tools_job_at_its_limit_and_a_number_given_again():
             os.killpg(new.pid, signal.SIGKILL)
 
 
-# What 0.4.0 left of three jobs: the file of each, and its record, which ends in 32 KiB of blanks. The last one's supervisor
-# is not there any more, as after a restart of the machine.
+# What 0.4.0 left of three jobs: the file of each, and its record, which ends in 32 KiB of blanks. The supervisor of the
+# last one is not there any more, as after a restart of the machine.
 OF_0_4_0 = {
     "output-7b6ec09da785": (
         "up\nbye\n\n\n[background process failed: exit status: 3]\n",
