@@ -3270,6 +3270,8 @@ class Profile:
         read = (*VERBS, "mode", "timeout")
         unread = self.parameters.keys() - read
         require(not unread, "parameters", join_names(read), sorted(unread))
+        right = {*self.required} <= self.parameters.keys()
+        require(right, "required", "names of `parameters`", self.required)
 
 
 def json_object(text: str) -> Schema:
@@ -3309,13 +3311,12 @@ For complex scripts, write them to a file first and then execute the file.
 JOBS = Profile(
     name="jobs",
     description="""\
-Execute a bash command. Output truncated to last {lines} lines or {size}; \
-if truncated, full output saved to temp file. \
-Commands exceeding timeout are auto-backgrounded.""",
+Execute a bash command. Output truncated to last {lines} lines or {size}{saved}. \
+Commands exceeding timeout are {on_timeout}ed.""",
     parameters=json_object("""
 {"command": {"type": "string", "description": "The bash command to execute"},
  "timeout": {"type": "integer",
-             "description": "Timeout in ms before auto-backgrounding (default: {default_ms})",
+             "description": "Timeout in ms before {on_timeout}ing (default: {default_ms})",
              "minimum": 1, "maximum": 86400000},
  "check_pid": {"type": "integer",
                "description": "Check on a backgrounded process, return new output"},
@@ -3429,25 +3430,32 @@ def describe_tool(profile: Profile, modes: Sequence[str]) -> str:
     nothing is said."""
     parts = profile.description.split("\n\n")
     text = "\n\n".join(part for part in parts if {*re.findall(_MODE, part)} <= {*modes})
+    return describe(text, profile)
+
+
+def describe(text: str, profile: Profile) -> str:
+    """A text of a definition, with what this row does in place of the names in braces."""
     merged = profile.streams is Streams.MERGED
-    text = text.replace(
-        "{streams}", "combined stdout/stderr" if merged else "stdout and stderr"
-    )
-    text = text.replace("{lines}", str(profile.max_output_lines))
-    return text.replace("{size}", format_size(profile.max_output_bytes))
+    kept = profile.on_timeout is OnTimeout.KEEP
+    texts = {
+        "streams": "combined stdout/stderr" if merged else "stdout and stderr",
+        "lines": str(profile.max_output_lines),
+        "size": format_size(profile.max_output_bytes),
+        "saved": "; if truncated, full output saved to temp file" if profile.saves else "",
+        "on_timeout": "auto-background" if kept else "kill",
+        "modes": describe_modes(profile),
+        "default_ms": "%d" % (1000 * profile.timeouts_s["default"]),
+    }
+    for name, value in texts.items():
+        text = text.replace("{%s}" % name, value)
+    return text
 
 
 def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style."""
-    described = describe_modes(profile)
-    default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
     for name, schema in profile.parameters.items():
-        text = (
-            schema["description"]
-            .replace("{modes}", described)
-            .replace("{default_ms}", default_ms)
-        )
+        text = describe(schema["description"], profile)
         properties[name] = dict(schema, description=text)
     modes = list(profile.timeouts_s) if "mode" in properties else []
     if modes:
@@ -4934,7 +4942,7 @@ class Job(NotCopied):
     def __init__(
         self, output_file: str, grace_s: float = GRACE_S, report: Report | None = None
     ) -> None:
-        wanted = "the path of its output file (BashTool.job takes a number)"
+        wanted = "the path of its output file, a str (BashTool.job takes a number)"
         require(isinstance(output_file, str), "Job", wanted, output_file)
         self.output_file = output_file
         self._grace_s = grace_s
@@ -5663,6 +5671,7 @@ class BashTool(NotCopied):
         the live jobs, if there is none; and for None, the `pid` of a result without a job."""
         if pid is None:
             raise LookupError("this result has no job; its text says why")
+        require(isinstance(pid, int), "pid", "the number of a job", pid)
         return self._session.jobs.get(pid)
 
     def wait(

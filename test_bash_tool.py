@@ -963,7 +963,7 @@ def test_req_bash_003_23_the_note_is_no_output(output, pause, code):
     folder = Path(tempfile.mkdtemp())
     command = "(until [ -e go ]; do sleep 0.1; done; printf left) & %sprintf '%s'; exit %d"
     command %= pause, "".join("\\%03o" % byte for byte in output), code
-    with BashTool(folder) as tool:
+    with BashTool(folder) as tool, contextlib.nullcontext() if pause else long_look():
         result = tool.run(lasting(command), mode="background")
         job, read, offset, ended = tool.job(result.pid), "", 0, False
         while not ended:  # a reader at every moment of the end
@@ -5073,6 +5073,8 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     for name, value in dict(kinds, saves="no", nonzero_is_error="false").items():
         with pytest.raises(ValueError, match="%s takes a value such as JOBS.%s, got " % (name, name)):
             dataclasses.replace(MODES, **{name: value})
+    with pytest.raises(ValueError, match=re.escape("required takes names of `parameters`, got ('x',)")):
+        dataclasses.replace(MODES, required=("x",))
     for second in "slow", 60:
         with pytest.raises(TypeError):
             BashTool().run("touch ran", second)
@@ -5296,6 +5298,7 @@ def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
             mistakes += [
                 (bash_tool.serve, value, "serve takes a BashTool"),
                 (bash_tool.Job, value, "Job takes the path"),
+                (tool.job, str(value), "pid takes the number"),
             ]
             for function, wrong, words in mistakes:
                 with pytest.raises(ValueError, match="^" + words):
@@ -5563,7 +5566,11 @@ def test_req_bash_026_19_mixtures(row, streams, cleaning, truncation, format_, m
     told = BashTool("/", profile=mixed).definition()["description"]
     assert not re.search("{(streams|lines|size|cwd)}", told) and ("combined" in told) == (merged and row is MODES)
     if row is JOBS:
-        assert "last %d lines or %s;" % (mixed.max_output_lines, bash_tool.format_size(mixed.max_output_bytes)) in told
+        limits = "last %d lines or %s" % (mixed.max_output_lines, bash_tool.format_size(mixed.max_output_bytes))
+        for saves, said in (True, "; if truncated, full output saved to temp file"), (False, ""):
+            tool = BashTool(profile=dataclasses.replace(mixed, saves=saves))
+            assert tool.definition()["description"].endswith(limits + said + ". Commands exceeding timeout are killed.")
+            assert "in ms before killing (" in json.dumps(tool.definition())
     written = "".join("%d\n" % n for n in range(count)).encode()
     outcome = outcome_of("exited", written, *([] if merged else [b""]), row=mixed, exit_code=0)
     result = bash_tool.present(outcome, mixed)

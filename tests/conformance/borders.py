@@ -11,7 +11,7 @@ from tests.conformance.judge import Unasked, asks, at_border, on_both_sides, pri
 from tests.conformance.jobs import kept_job
 from tests.conformance.server import answers_to, live_text, skipped
 from tests.processes import eventually
-from tests.spec import size_in_words
+from tests.spec import SLOW_MS, size_in_words
 
 
 EURO = "€".encode()
@@ -166,7 +166,7 @@ def unknown_keys(q, count, is_within):
     q.refused(dict.fromkeys(keys, 1), 'invalid arguments: unknown key %s; allowed: "command", "mode"' % shown)
 
 
-OUT_OF_RANGE = 'invalid arguments: "timeout" must be from 1000 to 900000 milliseconds, got %s'
+OUT_OF_RANGE = 'invalid arguments: "timeout" must be from 1000 to %d milliseconds, got %%s' % SLOW_MS
 
 
 @at_border("006.10", "ms at most")

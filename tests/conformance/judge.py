@@ -63,7 +63,7 @@ UNASKED_BORDERS = {  # and why no question stands there
     (
         "002.2",
         "s of `slow`",
-    ): "would take 15 minutes; what is asked runs longer than `default`, and the definition says it",
+    ): "would take as long as a build; what is asked runs longer than `default`, and the definition says it",
     ("003.3", "s of silence in its drain"): "too short to be told from a busy machine; both together are asked",
     ("003.7", "s of `background`"): "would take a day",
     ("004.5", "s for a start that hangs"): "would take a file system that hangs",

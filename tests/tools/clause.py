@@ -23,8 +23,8 @@ from tests.support import SOURCE, one_or_more, saboteurs_at_tests, spans
 from tests.tools.values import RELEASED, VALUES, codings
 
 
-# Beside the properties and examples: what holds the pages, texts and vectors to each other and to the code.
-FILES = [*("tests/test_%s.py" % name for name in ("spec", "pages", "texts", "vectors")), "test_bash_tool.py"]
+# Beside the properties and examples: what holds the pages, borders, texts and vectors to each other and to the code.
+FILES = [*("tests/test_%s.py" % name for name in ("spec", "pages", "texts", "vectors", "judge")), "test_bash_tool.py"]
 BOTH_HALVES = "not (interop or packages or hosts or ray)"  # `make test` and `make exhaustive`
 
 

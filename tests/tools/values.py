@@ -86,6 +86,7 @@ COPIES = {
         "{grace} s stands for",
         "| time of the mode `default` | {default} s (JOBS, STREAMS, GUARDED: {others} s) |",
         "| time of `slow` | {slow} s |",
+        "above the {slow:min} min of",
         "| time of `background` | {background} s |",
         "| time of a kept command in all | {background} s |",
         "| from the first signal to SIGKILL | {grace} s |",
@@ -101,7 +102,8 @@ COPIES = {
         'timeouts_s={"default": {default}, "slow": {slow}})` has no `background`',
         "{calls} calls of this MCP client",
     ],
-    "docs/recipes.md": ["beyond {files:,} files or {folder:GiB} GiB"],
+    "docs/recipes.md": ["beyond {files:,} files or {folder:GiB} GiB", "takes up to {slow:min} min"],
+    "docs/contributing.md": ["the {slow:min} minutes of `slow`"],
     "docs/design.md": [
         "until {silence} s of silence, at most {drain} s",
         "a stop in steps, at most {grace} s, KILL",
@@ -141,6 +143,8 @@ COPIES = {
         "still alive {grace} seconds after",
         "from 1000 to {slow:ms} milliseconds, got 120]",
         "(006.10), {slow:ms} or what was set",
+        "| 002.2 | {slow} s of `slow` |",
+        "at least; {slow:ms,} ms at most;",
         '{"default": {default}, "slow": {slow}',
         '"background": {background}}',
         "IF more than {file:MiB} MiB of output",
@@ -174,7 +178,6 @@ UNRELATED = {
         "after it, at most 0.5 s",
         "after 0.5 s; if the shell ends",
         "timed out after 30s]",
-        "above the 15 min of",
     ],
     "docs/design.md": [
         "1 GiB of output,",
@@ -182,7 +185,7 @@ UNRELATED = {
         "One argument has at most 128 KiB",
         "over 128 KiB; quotes",
     ],
-    "docs/recipes.md": ["takes up to 15 min", "the limit is 30 s"],
+    "docs/recipes.md": ["the limit is 30 s"],
     "tests/vectors/README.md": [],
 }
 FIELD = re.compile(r"\{(\w+)(?::([a-zA-Z]*)(,?))?\}")
@@ -264,6 +267,15 @@ def stray():
                         yield "%s:%d: `%s`, as long as %s: put it into COPIES or UNRELATED" % (name, line, text, value)
 
 
+def too_short():
+    """The limits that the pages give to clients, which must be longer than `slow`: seconds, or milliseconds in JSON."""
+    given = r'(?:read_timeout|client_session_timeout_seconds|tool_timeout_sec)\s*=\s*(\d+)|"timeout": (\d{4,})000\b'
+    for name in ("docs/manual.md", "docs/recipes.md"):
+        for found in re.finditer(given, page_text(name)):
+            if int(found[1] or found[2]) <= VALUES["slow"][0]:
+                yield "%s: `%s` ends a call in the mode `slow` before its own limit" % (name, found[0])
+
+
 def untold():
     """The values and names that differ from those of the last release without a word in docs/changes.md above it."""
     released = json.loads(RELEASED.read_text(encoding="utf-8"))
@@ -297,7 +309,7 @@ def main(is_release):
         known = {"version": bash_tool.__version__, "values": values, "surface": surface()}
         known = json.dumps(known, indent=1, ensure_ascii=False)
         RELEASED.write_text(known + "\n", encoding="utf-8")
-    return [*wrong_copies(), *stray(), *untold()]
+    return [*wrong_copies(), *stray(), *too_short(), *untold()]
 
 
 if __name__ == "__main__":
