@@ -15,7 +15,7 @@ begun behind below blocked body borrow brackets bug busy by bytes c call callabl
 capped captured carrying caught changes chars check child childless children choose chosen chunk chunks cleaning clear
 code codecs codes command complete confirm container contextmanager control controls copied coroutine count counts
 create created ctypes cut cwd data dataclass deadline decode decoded decoders default define definition deny deque
-descendants describe described description details dict digits dir directly directory do draw drop dropped due dumpable
+descendants describe description details dict digits dir directly directory do draw drop dropped due dumpable
 duration early echo encode engine enter entered enum env environ environment ephemeral errno error escaped evaluate
 events every exception exit exited exported f facts fail failed fault fcntl fd fds field fields file files filter
 filters final find finish finished first fit fitted flag flags flood flush fnmatch folder for form format forms found
@@ -26,7 +26,7 @@ interrupted interruptible invalid io is iscoroutinefunction item iterable iterat
 keys kib kill kills kind labels large larger last latest least leaving letter lifetime limit limits line lines list
 listed lists literal live living load loader lock log logger lone long longer longest looks loop lost main make mapping
 mark marshal matches max may medium memo merged message messages meta method mib minutes mode modes monotonic more most
-move moves ms n name named names narrow never new newline newlines next no non nonzero not nothing notice now nowhere
+move moves n name named names narrow never new newline newlines next no non nonzero not nothing notice now nowhere
 nul null number numbers object of offset ok old oldest omitted on one only open option options os other others ours
 outbox output outputs over overload overwrite overwritten own owner pack pair parameters params parent parse parser
 part partial partly parts passed passes path patient pattern patterns pending perform persists phase pid pipe pipes
