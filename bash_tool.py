@@ -77,9 +77,10 @@ it by copying this file. docs/manual.md has every option, field, limit and error
 #     release       a place among the jobs; forget: an entry of a table
 #     discard       a file that no answer will name; abandon: a call whose caller leaves
 #
-# Its limit ends a command, and so do these: first a signal, then a wait of at most the time in the
-# table, then KILL until nothing is left. `-` means that the command goes on. A second stop ends the
-# wait; the limit counts as a stop, so a cancel in its grace means KILL.
+# Its limit ends a command, and so do the events in the table. The command gets a signal first. The
+# tool then waits at most the time in the table, and sends KILL until nothing is left. `-` means
+# that the event does not end it. A second stop ends the wait. The limit counts as a stop, so a
+# cancel in its grace means KILL.
 #
 #                           a call that  a command   a background  leftovers of  what goes on
 #                           waits        that was    job           a foreground  of an ephemeral
@@ -216,14 +217,14 @@ UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and thos
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
 REAP_EVERY_S = 0.02         # between two looks at a process group, whose end no signal announces
 HOST_GONE_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
-CHECK_EVERY_S = 1.0         # the longest sleep of a loop that also has something to look at
+CHECK_EVERY_S = 1.0         # the longest sleep of a loop that also polls something
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
 LIVE_EVERY_S = 0.1          # between two pieces of live output
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
 FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
 FOLDER_CAP_FILES = 1000     # output files of a folder; with 20,000 a list took 2.8 s
-READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
+READ_BYTES = 64 * KIB       # of a socket, or of the input of a server, at once
 LIVE_BYTES = 256 * KIB      # of each stream, live output that the host has not read yet
 LEFTOVERS_NAMED = 5         # processes that a note lists by name
 RECORD_ROOM = 32 * KIB      # reserved for the end of a job, so that a full disk does not lose it
@@ -358,7 +359,8 @@ def describe_end(ended: Report, in_file: bool = False) -> str:
 # file, because `echo x > /dev/stderr` would truncate the file.
 #
 # Supervisors are forked by the fork server, which executes the code of this file up to the end of
-# this section. So what stands here imports little.
+# this section. So what stands here imports little: `re` and `json` are imported in the functions
+# that use them, because most supervisors need neither.
 
 _F_SETPIPE_SZ = 1031  # fcntl(2); Python has the name since 3.10
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
@@ -395,7 +397,7 @@ def _read_file(path: str) -> bytes:
 
 
 def _write_all(fd: int, data: bytes | bytearray) -> None:
-    """Writes all of it, also where another holder of the descriptor has made it non-blocking."""
+    """Writes all of it, even if another holder of the descriptor has made it non-blocking."""
     view = memoryview(data)
     while view:
         try:
@@ -509,7 +511,7 @@ def make_scratch(folder: bytes) -> bytes:
 def own_outputs(folder: str, prefix: str) -> set[str]:
     """The output files of all tools that share a folder, even those of which only the record is
     left. Other files in the folder are left out. Raises OSError."""
-    import re  # here, because most supervisors need it not
+    import re
 
     ours = r"((?:output-|pipe-bash-|%s)[0-9a-f]{12})\.(?:log|job)" % re.escape(prefix)
     names = map(re.compile(ours).fullmatch, os.listdir(folder))
@@ -538,9 +540,9 @@ def _make_room(folder: str, prefix: str) -> None:
 
 
 def _remove_finished(output: str) -> bool:
-    """Removes an output file and its record; False if a process still writes it: the kernel drops
-    the lock with the writer, however the writer ended. A file that is gone counts as removed:
-    another tool may be making room too."""
+    """Removes an output file and its record. Returns False if a process still writes the file: the
+    kernel drops the lock when the writer ends, however it ends. A missing file counts as removed,
+    because another tool may be making room too."""
     try:
         fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         is_free = bool(_lock(fd))
@@ -672,10 +674,10 @@ class Named(NamedTuple):
 
 
 def name_descendants() -> list[Named]:
-    """The live processes below this one by their numbers, but for those that are just ending. So is
-    what the `timeout` of busybox leaves: a process in a group of its own, without children, which
-    looks each second whether the command lives (coreutils/timeout.c of busybox)."""
-    import re  # here, because most supervisors need it not
+    """Lists the live processes below this one by number, without those that are just ending. It
+    also leaves out the helper of busybox `timeout`: a process without children that leads its own
+    group and checks each second whether the command lives (coreutils/timeout.c of busybox)."""
+    import re
 
     found: list[Named] = []
     for pid, group in descendants().items():
@@ -693,7 +695,7 @@ def list_processes(processes: Sequence[Named], form: str = "pid %d %s") -> str:
     return ", ".join(named) + (" and %d more" % more if more > 0 else "")
 
 
-# -- Records: what a host and a supervisor hand to each other
+# -- Values that a host and a supervisor hand to each other
 
 
 class Plan(NamedTuple):
@@ -1100,7 +1102,7 @@ class Output:
 
     def write_record(self, report: Report) -> None:
         """Writes down how the job stands, if there is a record; blanks keep the room."""
-        import json  # here, because most supervisors run no job
+        import json
 
         fields = {name: getattr(report, name) for name in RECORD_FIELDS}
         text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
@@ -1233,7 +1235,7 @@ class Shell:
         except OSError as problem:
             if problem.filename != plan.cwd:
                 raise
-            import re  # here, because most supervisors need it not
+            import re
 
             # Of a path that is too long to be shown both ends; and no `]` ends the note.
             cwd = re.sub("(.{100})..+(.{99})", r"\1…\2", make_printable(plan.cwd))
@@ -1400,8 +1402,9 @@ SPAWNED = {
     rb"|\.popen_loky_posix\0"
 }
 INTERACTIVE = {shell: rb"\0-[A-Za-z]*i" for shell in SHELLS}
-# These end when their command does, so they get no signal. timeout would pass it on to the filters
-# of its group; uv would send its command a second INT, which cuts off its work on the first.
+# A wrapper ends when its command ends, so it gets no signal. `timeout` would pass the signal on to
+# the filters of its group. `uv` would send its command a second INT, which cuts off its work on the
+# first.
 WRAPPERS = frozenset(
     "timeout strace script uv su runuser sudo sudo-rs tini tini-static dumb-init".split()
 )
@@ -1466,7 +1469,7 @@ def inspect_process(pid: int) -> Process:
 
 def matches(patterns: Mapping[str, bytes], process: Process) -> bool:
     """True if there is a pattern for the program of a process, and its arguments match that."""
-    import re  # here, because most supervisors need it not
+    import re
 
     pattern = patterns.get(process.program, rb"(?!)")  # which matches nothing
     return re.search(pattern, process.arguments) is not None
@@ -1607,7 +1610,7 @@ class Seen(NamedTuple):
     exited_s: float = 0.0  # when
     childless: bool = False  # no descendant lives: waitpid(2) said ECHILD
     has_open_pipe: bool = True  # a pipe is open
-    heard_s: float = 0.0  # when the last byte came
+    heard_s: float = 0.0  # when the last byte, or the end of a pipe, was read
     heard_bytes: int = 0
 
 
@@ -2212,9 +2215,9 @@ if "fork_server_control" in globals():  # this code runs in a fork server: see L
 
 
 # ---- 3 Types -----------------------------------------------------------------------------------
-# The records that one part of the tool hands to another. What comes from outside, arguments and
-# records of jobs, is checked and becomes one of these at once; behind that there is no dict of
-# unknown content. What travels as JSON is a plain string, a choice that stays inside is an enum.
+# The values that one part of the tool hands to another. What comes from outside, arguments and
+# records of jobs, is checked and becomes one of these at once, so no dict of unknown content goes
+# further. What travels as JSON is a plain string; a choice that stays inside is an enum.
 
 import codecs  # here, because no fork server needs these
 import fnmatch
@@ -2249,8 +2252,8 @@ class FrozenDict(dict[str, Any]):
 
 
 class NotCopied:
-    """What stands for something that lives in this process: a copy is the object itself, so that a
-    framework may copy what holds one; and it cannot be pickled."""
+    """Base of objects that stand for something in this process. A copy is the object itself, so a
+    framework may copy what holds one. Pickling raises TypeError."""
 
     def __deepcopy__(self, memo: object = None) -> NotCopied:
         return self
@@ -2714,8 +2717,8 @@ def size_buffers(profile: Profile) -> tuple[int, int, bool]:
 
 
 def narrow(stream: Captured, profile: Profile) -> Captured:
-    """A stream cut down to the bytes that the text needs: for a program `make_plan` has more
-    kept."""
+    """Cuts a stream down to the bytes that the text needs: `make_plan` has more kept for a
+    program."""
     head_bytes, tail_bytes, _ = size_buffers(profile)
     data = stream.head + stream.tail
     tail = data[max(head_bytes, len(data) - tail_bytes) :]
@@ -3405,7 +3408,8 @@ def choose_profile(profile: Profile | str, timeout_s: float | None, carry: bool)
 
 # ---- 6 Decisions -------------------------------------------------------------------------------
 # What the model is told of the tool, what is admitted, what environment a command gets, and what a
-# record of a job says: functions of values.
+# record of a job says. These are functions of values, but for two: judge_command asks the host's
+# `confirm`, and Carry remembers what the last command left.
 
 
 def describe_mode(name: str, limit_s: float) -> str:
@@ -3716,9 +3720,9 @@ NOT_CARRIED = frozenset(map(fsencode, (*DROPPED_NAMES, "BASH_ENV", "SHLVL")))
 # variable that none finds passes. A pattern is looked for in the value, in the pair NAME=value, or
 # in the words of the name, as in _AWS_SECRET_KEY_: each word stands between `_`, so that KEY is one
 # of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT. SPEC.md has an example of
-# each rule. Of a value's pattern each alternative takes a time that grows in proportion to the
-# value: what repeats without a bound stops at the text that could begin the same alternative
-# again, or stands behind a lookbehind.
+# each rule. Each alternative of a value's pattern takes time in proportion to the value. So an
+# unbounded repeat stops at text that could begin the same alternative again, or a lookbehind
+# guards it.
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 SECRET_RULES = (
     # What a bundler publishes: it writes the value into pages that anybody can read, and
@@ -3873,10 +3877,9 @@ _UNAUTHENTICATED = r"""(?xai)
     |\b40[13]\ (?:Client\ )?Error|\bBad\ credentials|\b(?:auth|az|docker|vercel)\ login\b
     |\bresource\ is\ denied
     """
-# What never passes unless the host names it in full: colours that are forced where no terminal is,
-# by any program's variable; and where the hook of a prompt, such as direnv's or mise's, packs what
-# it has changed, to undo it later. Secrets are among that, and a command could unpack them. Without
-# it the hook loads all of it again.
+# These never pass unless the host names them in full. Some force colours where there is no
+# terminal. In others the hook of a prompt (direnv, mise) packs its changes to undo them later. They
+# may hold secrets that a command could unpack. Without them the hook loads everything again.
 _NEVER_PASSED = r"""(?xi)
     (?!(?:[^=]*_)?(?:NO|DISABLED?|WITHOUT)_)(?:[^=]*_)?
     (?:(?:FORCE_(?:COLOU?RS?|TTY|TERMINAL)|CLICOLOR_FORCE|TTY_COMPATIBLE)(?:_[^=]*)?=(?s:.*)
@@ -3962,10 +3965,10 @@ NAMES_TOLD = 20  # withheld variables that one note names
 
 
 def withheld_notes(untold: Withheld, passed: Container[bytes], outcome: Outcome) -> list[str]:
-    """The notes on withheld variables that this answer has to tell, at most NAMES_TOLD, which are
-    taken out of `untold`: proxies and package indexes, what the command names, or the output that
-    is shown of a command that failed; and all, where that output speaks of authentication.
-    `passed`: names of the variables that the command had."""
+    """Returns the notes on withheld variables for this answer, and removes the names from `untold`,
+    at most NAMES_TOLD. A name is told if it is a proxy or a package index, or if the command or the
+    shown output of a failed command holds it. If that output speaks of authentication, every name
+    is told. `passed` holds the names that the command had."""
     failed = outcome.report.exit_code
     output = outcome.stdout.text + "\n" + outcome.stderr.text if failed else ""
     words = set(re.findall(r"\w+", outcome.command + "\n" + output))
@@ -4007,10 +4010,10 @@ def tool_env(
     drop: tuple[str, ...],
     has_prefix: bool,
 ) -> tuple[Env, Withheld]:
-    """The environment of a tool's commands, and the names that are withheld: the
-    scrubbed `environ` of the host, or `base` as it is with the defaults that it lacks; and what is
-    added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
-    which the file of BASH_ENV could read. Raises ValueError."""
+    """Returns the environment of a tool's commands and the withheld names. It is `environ`
+    scrubbed, or `base` with the defaults that it lacks. `added` goes on top and is never withheld.
+    Behind a prefix BASH_ENV is dropped, because its file could read the command's text from stdin.
+    Raises ValueError."""
     check_env(added)
     if base is None:
         names = drop + ("BASH_ENV",) * has_prefix
@@ -4232,9 +4235,9 @@ MEDIUM_PIPE_BYTES = 256 * KIB
 
 
 def share_of_pipes(count: int, background: bool) -> int:
-    """The size of a command's pipe in bytes, where so many run; 0: as it is. All together, with two
-    pipes each, these take less than the 64 MiB that a user has (pipe(7)). Past them another
-    program's new pipe has 8 KiB."""
+    """Returns the pipe size of one command of `count`; 0 keeps the kernel's. A user has 64 MiB of
+    pipes (pipe(7)). These sizes stay below that with two pipes a command. Beyond it a new pipe of
+    any program has 8 KiB."""
     if count <= LARGE_PIPES and not background:
         return LARGE_PIPE_BYTES
     return MEDIUM_PIPE_BYTES if count <= LARGE_PIPES + MEDIUM_PIPES else 0
@@ -4292,7 +4295,7 @@ def find_line(lines: Iterable[bytes], wanted: re.Pattern[str]) -> str | None:
 # |          | the end                     | report, stay, over  |             |                  |
 # | held     | nobody waits, but `close`   | watch, drain, end,  | stop        | answer           |
 # |          | does                        | report, stay, over  |             |                  |
-# | over     | the channel is idle or closed| none, end, stay,    | -           | -                |
+# | over     | the channel is idle, closed | none, end, stay,    | -           | -                |
 # |          |                             | over                |             |                  |
 #
 # | exchange | next state: because                                                              |
@@ -4307,7 +4310,7 @@ def find_line(lines: Iterable[bytes], wanted: re.Pattern[str]) -> str | None:
 # | who reads the end of file | in                         | what follows                        |
 # | the supervisor            | watch to report, attached  | TERM, 0.5 s, KILL; nobody is told   |
 # |                           | watch, detached            | the job goes on; its record tells   |
-# |                           | stay, attached             | TERM, 0.5 s, KILL; the channel closes|
+# |                           | stay, attached             | TERM, 0.5 s, KILL; then it closes   |
 # |                           | stay, detached             | leftovers go on                     |
 # |                           | no command                 | the supervisor ends                 |
 # | the host                  | asking                     | another supervisor is asked         |
@@ -4427,13 +4430,14 @@ class ChannelLost(Exception):
 
 
 class NotRun(ChannelLost):
-    """... before the request was read, or no supervisor could be had: `args` may say why. Nothing
-    was run."""
+    """No supervisor read the request, or none could be had, so no command ran. `args` may say
+    why."""
 
 
 def _has_ended(end: socket.socket) -> bool:
-    """True if the other end is closed; for a socket on which no message is on its way. A request
-    that is sent to a closed end raises SIGPIPE, whose default action would end the host."""
+    """Returns True if the other end is closed. Call it only while no message is on its way. The
+    host asks before it sends: a send to a closed end raises SIGPIPE, whose default action would end
+    the host."""
     try:
         return not end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -4863,12 +4867,11 @@ class Exchange:
                 return
 
     def abandon(self) -> None:
-        """After an exception in the caller, or for a call that was withdrawn: asks for a stop, says
-        that the caller leaves, and half-closes the channel, which says the same where the
-        request was sent in part. Waits until the supervisor closes the channel, when nothing of the
-        command is left; a second exception meanwhile is raised at once. What the supervisor says is
-        not read: bytes that were received when the exception struck may be lost. Removes the file
-        that no answer will name."""
+        """Ends the command after an exception in the caller, or for a withdrawn call. Sends a stop
+        and `leave`, and half-closes the channel, which says the same if the request was sent in
+        part. Waits until the supervisor closes the channel, when nothing of the command is left.
+        Raises a second exception at once. Parses no message, because received bytes may be lost.
+        Removes the file that no answer will name."""
         channel = self._channel
         until = monotonic() + self._ending_s
         try:
@@ -5301,7 +5304,7 @@ class JobTable:
             raw = end.raw if is_kept else ()
             job._take_end(end.report, [narrow(stream, self._terms.profile) for stream in raw])
         self._recent.append(job)
-        if len(self._recent) > ENDED_JOBS_KEPT:  # the latest keep their streams (021.8)
+        if len(self._recent) > ENDED_JOBS_KEPT:  # REQ-BASH-021.8
             oldest = self._recent.popleft()
             oldest._take_end(oldest._report, ())
         on_end = self._terms.on_job_end
