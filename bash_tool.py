@@ -6551,7 +6551,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         profile = _profile(
             options.profile, os.environ.get("BASH_TOOL_SET", "").split() + options.set
         )
-        if not options.mcp:  # a job that is kept would end with this process
+        if options.command:  # a job that is kept would end with this process
             profile = replace(profile, on_timeout=OnTimeout.KILL)
         with BashTool(
             options.cwd,
