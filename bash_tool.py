@@ -199,7 +199,7 @@ __all__ = [
 # 000 and 003 describe the profile MODES, 001 JOBS, 002 STREAMS, 004 GUARDED; `seed 001` in a
 # comment names one of them. The others are our own choice, by measurement where a comment says so.
 # The texts are contract too, because models, hosts and tests match on them: SPEC.md lists them. A
-# name in `_s` is a duration in seconds, or a moment on the monotonic clock.
+# name in `_s` is a duration in seconds, one in `_at` a moment on the monotonic clock.
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -900,7 +900,7 @@ class SupervisorEnd(Channel):
     host_gone = False  # nobody reads what is sent: the host is gone, or the caller
     abandoned = False  # the caller has left its call, but its host lives
     stops = 0  # how often the host has asked to end the command, in all
-    _live_sent_s = 0.0
+    _live_sent_at = 0.0
 
     def __init__(self, end: socket.socket) -> None:
         super().__init__(end)
@@ -960,10 +960,10 @@ class SupervisorEnd(Channel):
         nothing there is no such moment."""
         if self.unsent or not self._live:
             return inf
-        due_s = self._live_sent_s + LIVE_EVERY_S
-        if now < due_s:
-            return due_s
-        self._live_sent_s = now
+        due_at = self._live_sent_at + LIVE_EVERY_S
+        if now < due_at:
+            return due_at
+        self._live_sent_at = now
         self.send()
         return inf
 
@@ -981,7 +981,7 @@ class Output:
     room = FILE_CAP_BYTES  # below 0: the file is capped
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
-    note_at = -1  # the place of the completion note in the file; -1: none was written
+    note_offset = -1  # the place of the completion note in the file; -1: none was written
     _fd = -1
     _record = -1  # a descriptor of the record of a job
 
@@ -1114,7 +1114,7 @@ class Output:
         with suppress(OSError):  # there is no file, or no room
             size = os.fstat(self._fd).st_size
             _write_all(self._fd, note.encode())
-            self.note_at = size
+            self.note_offset = size
 
     def discard(self) -> None:
         """Removes the file, if there is one: no answer will name it."""
@@ -1509,7 +1509,7 @@ class Steps:
     """
 
     def __init__(self, grace_s: float, now: float) -> None:
-        self._grace_s, self._most_s, self.begun_s = grace_s, grace_s / 10, now
+        self._grace_s, self._most_s, self.begun_at = grace_s, grace_s / 10, now
         self.states: dict[int, str] = {}  # by process
         self.living_states = {"waits"}  # of those that lived at the last pass
         self.cut_short = False  # something that was interrupted got TERM too
@@ -1522,7 +1522,7 @@ class Steps:
         get TERM at once no signals are chosen: TERM then goes to the group, which no fork at the
         same time escapes."""
         chosen: dict[int, int] = {}
-        is_first, passed_s = not self.states, now - self.begun_s
+        is_first, passed_s = not self.states, now - self.begun_at
         used = sum(process.used for process in inspected.values())
         if used != self._used:
             self._used = used
@@ -1607,10 +1607,10 @@ class Seen(NamedTuple):
     kills: int = 0  # how often Job.kill has
     host_gone: bool = False  # the host, or its caller
     returncode: int | None = None  # of the shell, as subprocess has it, once it has ended
-    exited_s: float = 0.0  # when
+    exited_at: float = 0.0  # when
     childless: bool = False  # no descendant lives: waitpid(2) said ECHILD
     has_open_pipe: bool = True  # a pipe is open
-    heard_s: float = 0.0  # when the last byte, or the end of a pipe, was read
+    heard_at: float = 0.0  # when the last byte, or the end of a pipe, was read
     heard_bytes: int = 0
 
 
@@ -1645,26 +1645,31 @@ class Life:
     attached = True  # ends with its host; False too once the end of the host was seen
     is_announced = False  # the caller has been told that it goes on as a job
     has_stayed = False  # something of it went on after its report
-    due_s = 0.0  # the moment at which to act if nothing happens
+    due_at = 0.0  # the moment at which to act if nothing happens
     # Of an end of it, from `_begin_end` on:
-    _kill_s = 0.0  # when KILL begins
+    _kill_at = 0.0  # when KILL begins
     _in_steps = False  # it is asked by steps; False again once all have got TERM
     _asked_bytes = 0  # how much output there was when it began
-    _alone_s = inf  # since when filters and wrappers alone are left
+    _alone_at = inf  # since when filters and wrappers alone are left
 
     def __init__(self, plan: Plan, sees_tree: bool, now: float) -> None:
         self._plan = plan
-        self.started_s = now
+        self.started_at = now
         self.seen = Seen()
         self.steps = Steps(plan.grace_s, now)
-        self.is_job, self._grace_s = plan.background, plan.grace_s
+        self._grace_s = plan.grace_s
         self._has_steps = sees_tree and plan.grace_s > 0  # else an end begins with TERM to all
         self._check_every_s = inf if sees_tree else REAP_EVERY_S
-        self._limit_s, self._answer_s = now + plan.limit_s, now + plan.answer_after_s
+        self._limit_at, self._answer_at = now + plan.limit_s, now + plan.answer_after_s
+
+    @property
+    def is_job(self) -> bool:
+        """It has a place among the jobs: a background command, or one that was kept."""
+        return self._plan.background or self.is_announced
 
     def act(self, now: float, seen: Seen) -> str:
         """What is to be done now: the name of a method of Command, or "" for nothing, until
-        something happens or `due_s` comes. A cancel after the report is too late, unless the
+        something happens or `due_at` comes. A cancel after the report is too late, unless the
         command is a job. Job.kill sets no status: the job reports how its shell ended."""
         before, self.seen = self.seen, seen
         if seen.stops > before.stops and (self.attached or self.is_job):
@@ -1675,7 +1680,7 @@ class Life:
         if seen.host_gone and self.attached:  # no caller needs the full grace
             self.attached = self._has_steps = False
             self._grace_s = min(self._grace_s, HOST_GONE_GRACE_S)
-            self._kill_s = min(self._kill_s, now + self._grace_s)
+            self._kill_at = min(self._kill_at, now + self._grace_s)
             if not self.stops:
                 self._stop("cancelled")
         action, phase = "", ""
@@ -1690,18 +1695,18 @@ class Life:
         """Until the shell has exited, a stop or the limit has come. On the way, when the caller has
         waited long enough, the command becomes a job."""
         plan, code = self._plan, self.seen.returncode
-        self.due_s = min(self._answer_s, self._limit_s)
+        self.due_at = min(self._answer_at, self._limit_at)
         if code is not None and not self.stops:
             self._move("drain")
             return self._begin_end(now) if self.is_announced and code < 0 else ""
-        if now >= self._limit_s:
+        if now >= self._limit_at:
             self._stop("timed_out")
         if self.stops:
             return self._begin_end(now)
-        if now < self._answer_s:
+        if now < self._answer_at:
             return ""
-        self._answer_s = inf
-        self.is_announced = self.is_job = True
+        self._answer_at = inf
+        self.is_announced = True
         self.attached = plan.ephemeral or not plan.background
         return "answer_as_job"
 
@@ -1709,46 +1714,46 @@ class Life:
         """Until nothing is left, or it was quiet for long enough, or `drain_total_s` are over.
         Without an open pipe, what is just ending has LEAVING_S to do so."""
         seen, plan = self.seen, self._plan
-        quiet_s = max(seen.heard_s, seen.exited_s)
-        self.due_s = quiet_s + LEAVING_S
+        quiet_at = max(seen.heard_at, seen.exited_at)
+        self.due_at = quiet_at + LEAVING_S
         if seen.has_open_pipe:
-            longest_s = seen.exited_s + plan.drain_total_s
-            self.due_s = min(quiet_s + plan.drain_idle_s, longest_s)
+            last_at = seen.exited_at + plan.drain_total_s
+            self.due_at = min(quiet_at + plan.drain_idle_s, last_at)
         if self.stops:
             return self._begin_end(now)
-        return self._move("report") if self._is_over() or now >= self.due_s else ""
+        return self._move("report") if self._is_over() or now >= self.due_at else ""
 
     def _end(self, now: float) -> str:
         """Steps, TERM, KILL; until nothing is left, or for UNKILLABLE_S after KILL."""
         if self.stops > 1:
-            self._kill_s = min(self._kill_s, now)
-        if self.seen.childless or now >= self._kill_s + UNKILLABLE_S:
+            self._kill_at = min(self._kill_at, now)
+        if self.seen.childless or now >= self._kill_at + UNKILLABLE_S:
             if not self.has_stayed:
                 return self._move("report", "end_output")
-            self.stops, self._limit_s = 0, inf  # what cannot be killed is not tried again
+            self.stops, self._limit_at = 0, inf  # what cannot be killed is not tried again
             return self._move("stay", "end_output")
-        if now >= self._kill_s:
-            self.due_s = now + KILL_EVERY_S
+        if now >= self._kill_at:
+            self.due_at = now + KILL_EVERY_S
             return "kill"
         if self._in_steps:
             return self._step(now)
-        self.due_s = min(self._kill_s, now + self._check_every_s)
+        self.due_at = min(self._kill_at, now + self._check_every_s)
         return ""
 
     def _step(self, now: float) -> str:
         """The next pass of the steps. TERM to all once all were asked, once what is spared is
         alone, and when output floods."""
         states = self.steps.living_states
-        self._alone_s = min(self._alone_s, now) if states == {"spared"} else inf
-        is_alone = now >= self._alone_s + min(FILTERS_S, self._grace_s / 10)
+        self._alone_at = min(self._alone_at, now) if states == {"spared"} else inf
+        is_alone = now >= self._alone_at + min(FILTERS_S, self._grace_s / 10)
         is_flood = self.seen.heard_bytes - self._asked_bytes > MIB
         is_asked = states <= LAST_STATES
         if not self._has_steps or is_asked or is_alone or is_flood:
             self._in_steps = False
             return "terminate"
-        if now < self.due_s:
+        if now < self.due_at:
             return ""
-        self.due_s = now + min(max(KILL_EVERY_S, now - self.steps.begun_s), ASK_EVERY_S)
+        self.due_at = now + min(max(KILL_EVERY_S, now - self.steps.begun_at), ASK_EVERY_S)
         return "ask"
 
     def _report(self, now: float) -> str:
@@ -1759,14 +1764,14 @@ class Life:
         self.has_stayed = True
         self.attached = self._plan.ephemeral and not self.seen.host_gone
         if not self._plan.background:
-            self._limit_s = inf
+            self._limit_at = inf
         return self._move("stay", "report")
 
     def _stay(self, now: float) -> str:
-        self.due_s = self._limit_s
+        self.due_at = self._limit_at
         if self._is_over():
             return self._move("over")
-        return self._begin_end(now) if self.stops or now >= self._limit_s else ""
+        return self._begin_end(now) if self.stops or now >= self._limit_at else ""
 
     # What the rules have in common
 
@@ -1781,8 +1786,8 @@ class Life:
 
     def _begin_end(self, now: float) -> str:
         """Moves to `end`: by steps, or where those are left out with a TERM to all."""
-        self.due_s = now
-        self._kill_s = now + self._grace_s
+        self.due_at = now
+        self._kill_at = now + self._grace_s
         self._asked_bytes = self.seen.heard_bytes
         self.steps = Steps(self._grace_s, now)  # new ones: a leftover may be ended later
         self._in_steps = self._has_steps
@@ -1809,7 +1814,7 @@ class Command:
         """Returns when nothing of the command is left; True if nothing was at its report."""
         try:
             self.start()
-            now = self.life.started_s  # a stop may have come during the start
+            now = self.life.started_at  # a stop may have come during the start
             while True:
                 while action := self.life.act(now, self.observe()):
                     getattr(self, action)()
@@ -1817,9 +1822,9 @@ class Command:
                         break
                 if self.life.phase == "over":
                     break
-                self.supervisor.wait_until(self.life.due_s)
+                self.supervisor.wait_until(self.life.due_at)
                 now = monotonic()
-                if now >= self.life.due_s:
+                if now >= self.life.due_at:
                     self.supervisor.wait_until(now)  # what has come by a limit goes before it
         except SpawnError as problem:
             self.output.discard()
@@ -1849,12 +1854,12 @@ class Command:
 
     def observe(self) -> Seen:
         """What has happened by now."""
-        popen, output, exited_s = self.shell.popen, self.output, self.life.seen.exited_s
+        popen, output, exited_at = self.shell.popen, self.output, self.life.seen.exited_at
         ended, childless = _reap()
         if popen.pid in ended and popen.returncode is None:
             # _reap has taken the status, so Popen cannot ask for it any more.
             popen.returncode = os.waitstatus_to_exitcode(ended[popen.pid])
-            exited_s = monotonic()
+            exited_at = monotonic()
         if not SEES_TREE and self.life.phase == "end" and self.shell.signal_group(0):
             childless = False  # the group is all that is known then
         return Seen(
@@ -1862,7 +1867,7 @@ class Command:
             self.supervisor.kills,
             self.channel.host_gone,
             popen.returncode,
-            exited_s,
+            exited_at,
             childless,
             bool(output.pipes),
             output.last_s,
@@ -1983,7 +1988,7 @@ class Command:
             else [leftover.pid for leftover in self.leftovers],
             can_kill=shell.can_kill(),
             total_bytes=output.total_bytes(),
-            duration_s=(life.seen.exited_s or monotonic()) - life.started_s,
+            duration_s=(life.seen.exited_at or monotonic()) - life.started_at,
             problem=output.problem,
             capped=output.room < 0,
             cut_short=life.steps.cut_short,
@@ -1998,7 +2003,7 @@ class Command:
             command=decode(plan.text)[:COMMAND_RECORDED],
             created=self.created,
             supervisor=identity(os.getpid()),
-            at=output.note_at,
+            at=output.note_offset,
         )
 
     def send_answer(self) -> None:
@@ -4654,7 +4659,7 @@ class Exchange:
 
     state = "new"
     _channel: HostEnd | None = None  # to a supervisor that has the request, or a part of it
-    _deadline_s = inf  # the moment after which no message is expected
+    _deadline = inf  # the moment after which no message is expected
     _path = ""  # of the output file, which an answer will name
 
     def __init__(self, plan: Plan, python: str | None, closing: Cancel, cancel: Cancel) -> None:
@@ -4701,7 +4706,7 @@ class Exchange:
         channel = self._channel
         wanted = self._count_stops()
         if channel is not None and self.state != "asking" and channel.stops_sent < wanted:
-            self._deadline_s = min(self._deadline_s, monotonic() + self._ending_s)
+            self._deadline = min(self._deadline, monotonic() + self._ending_s)
             if self._plan.ephemeral and self.state != "sent":
                 channel.half_close()
             else:
@@ -4756,7 +4761,7 @@ class Exchange:
         self._move("sent")
         # By then the command has ended. A supervisor that has not answered hangs, for instance in a
         # system call on a network file system whose server is gone.
-        self._deadline_s = monotonic() + self._waits_s + self._ending_s
+        self._deadline = monotonic() + self._waits_s + self._ending_s
         self.send_stops()
 
     def _receive(self, on_live: OnLive | None = None) -> Outcome:
@@ -4764,12 +4769,12 @@ class Exchange:
         ChannelLost."""
         live = LiveText(on_live)
         while (channel := self._channel) is not None:
-            until = self._deadline_s
+            until = self._deadline
             if until < inf:  # a stop from another thread may bring this moment forward
                 until = min(until, monotonic() + CHECK_EVERY_S)
             message = channel.next(until)
             if message is None:
-                if monotonic() >= self._deadline_s:
+                if monotonic() >= self._deadline:
                     return self._hung_outcome(channel)
                 continue
             kind, *parts = message
@@ -4821,7 +4826,7 @@ class Exchange:
             # The memory that a long output took may stay with the process.
             return self._move("over", is_idle=report.is_over and report.total_bytes <= MIB)
         if not was_stopped:  # else a stop has crossed the answer: its bound stays
-            self._deadline_s = inf
+            self._deadline = inf
         self.send_stops()  # one that has crossed the answer now half-closes an ephemeral channel
 
     def start_thread(self, monitor: Callable[[], None]) -> bool:
@@ -4861,7 +4866,7 @@ class Exchange:
             with suppress(ChannelLost):
                 self._receive()
             self._move("over")
-        for _ in _poll_until(self._deadline_s + HOST_SLACK_S):
+        for _ in _poll_until(self._deadline + HOST_SLACK_S):
             is_detached = self._closing not in self.tokens()
             if is_detached or self.state == "over" or self._caller == threading.get_ident():
                 return
@@ -5963,7 +5968,7 @@ class CallUnderway:
             self._output = last_bytes(self._output + text, PROGRESS_BYTES)
         self._wake()
 
-    def heartbeat_s(self) -> float:
+    def heartbeat_at(self) -> float:
         """When a progress message is due without live output; inf if the client wants none."""
         if self.call.token is None or self.cancel._withdrawn:
             return inf
@@ -5973,16 +5978,16 @@ class CallUnderway:
         """The next progress message, if one is due: there is live output, or the silence was
         long enough."""
         now = monotonic()
-        due_s = self.heartbeat_s()
+        due_at = self.heartbeat_at()
         with self._lock:
             text = self._output
             skipped = self._output_bytes - len(text.encode())
             self._output = ""
             self._output_bytes = 0
         text = mark_skipped(skipped, text)
-        if not text and now >= due_s:
+        if not text and now >= due_at:
             text = "[still running after %ds]" % (now - self._began_s)
-        if not text or due_s == inf:
+        if not text or due_at == inf:
             return None
         self._progress += 1
         self.told_s = now
@@ -6005,7 +6010,7 @@ class Server:
     _at_end = False  # nothing more is read
     _has_reader = True  # of the answers
     _is_closed = False  # the tool; every foreground command is gone
-    _until_s = inf  # the phase that `serve` is in lasts no longer; a signal ends it
+    _ends_at = inf  # the phase that `serve` is in lasts no longer; a signal ends it
 
     def __init__(self, tool: BashTool, structured: bool) -> None:
         self._tool = tool
@@ -6026,7 +6031,7 @@ class Server:
         At the end of the input alone, calls may end by themselves for LAST_CALLS_S. The others are
         not answered: a late answer crashed a client (SDK for Python 1.30)."""
         self._turn_while(lambda: not self._at_end)
-        is_told = self._until_s < inf  # by a signal
+        is_told = self._ends_at < inf  # by a signal
         ended_s = monotonic()
         if not is_told:
             self._turn_while(
@@ -6049,8 +6054,8 @@ class Server:
     def _turn_while(self, goes_on: Callable[[], object], until_s: float = inf) -> None:
         """A phase of `serve`: turns while this holds, until a moment, or until a signal comes that
         ends the server."""
-        self._until_s = until_s
-        while goes_on() and monotonic() < self._until_s:
+        self._ends_at = until_s
+        while goes_on() and monotonic() < self._ends_at:
             self._turn()
 
     def _close(self) -> None:
@@ -6080,10 +6085,10 @@ class Server:
             poller.register(_SOURCE, select.POLLIN if has_room else closed)
         if self._has_reader:  # poll(2) reports unasked, as POLLERR, that the reader has gone
             poller.register(_SINK, select.POLLOUT if self._unsent else 0)
-        due_s = [self._until_s]
+        due_at = [self._ends_at]
         if not self._unsent:  # else no heartbeat can be written yet
-            due_s += [underway.heartbeat_s() for underway in self._calls.values()]
-        wait_s = max(0.0, min(due_s) - monotonic())
+            due_at += [underway.heartbeat_at() for underway in self._calls.values()]
+        wait_s = max(0.0, min(due_at) - monotonic())
         events = dict(poller.poll(None if wait_s == inf else 1000 * wait_s))
         if _SOURCE in events:
             self._read()
@@ -6096,7 +6101,7 @@ class Server:
                 for underway in self._calls.values():
                     underway.cancel.cancel()
             elif number in _STOPS:
-                self._until_s = -inf
+                self._ends_at = -inf
         while self._inbox and len(self._outbox) < OUTBOX_MESSAGES:
             if answer := self._take(self._inbox.popleft()):
                 self._outbox.append(answer)
@@ -6126,7 +6131,7 @@ class Server:
                 raise BrokenPipeError
             self._unsent = self._unsent[os.write(_SINK, self._unsent[: select.PIPE_BUF]) :]
             if self._is_closed:
-                self._until_s = monotonic() + FLUSH_S
+                self._ends_at = monotonic() + FLUSH_S
         except BlockingIOError:  # where another process has set the flag
             pass
         except OSError:

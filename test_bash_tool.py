@@ -1179,7 +1179,7 @@ def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_
     assert not [pid for pid in processes() if seconds.encode() in of_proc(pid, "cmdline") and alive(pid)]
 
 
-@clause("004.5", saboteur=("Life._end", "now >= self._kill_s:", "True:"))
+@clause("004.5", saboteur=("Life._end", "now >= self._kill_at:", "True:"))
 @fewest(endless_in_each_way(), st.floats(0.3, 1.0), st.integers(0, 1))
 def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
     assert MODES.grace_s == 15
@@ -2476,7 +2476,7 @@ def test_req_bash_010_3_nothing_stays():
 
 
 # ---- 011 A held pipe -----------------------------------------------------------------------------------------------
-@clause("011.1", saboteur=("Life._drain", "min(quiet_s + plan.drain_idle_s, longest_s)", "quiet_s + plan.drain_idle_s"))
+@clause("011.1", saboteur=("Life._drain", "min(quiet_at + plan.drain_idle_s, last_at)", "quiet_s + plan.drain_idle_s"))
 @fewest(known_commands(), st.floats(0.5, 0.7), st.floats(0.0, 0.4))
 @example(Known("echo hi", merged="hi\n"), 0.5, 1.5)
 def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
@@ -2542,7 +2542,7 @@ def test_req_bash_011_3_goes_on_reading():
     assert eventually(lambda: (len(descriptors()), tasks()) <= (len(before[0]), before[1]))
 
 
-@clause("011.4", saboteur=("Life._drain", "now >= self.due_s", "True"))
+@clause("011.4", saboteur=("Life._drain", "now >= self.due_at", "True"))
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=AMPLE_S, drain_idle_s=0.0, drain_total_s=0.0)
 
@@ -4797,7 +4797,7 @@ def test_req_bash_025_10_live_output(writes):
             assert "".join(note["message"] for note in told) == written
 
 
-@clause("025.11", saboteur=("CallUnderway.heartbeat_s", "+ HEARTBEAT_S", "+ HEARTBEAT_S * 9"))
+@clause("025.11", saboteur=("CallUnderway.heartbeat_at", "+ HEARTBEAT_S", "+ HEARTBEAT_S * 9"))
 def test_req_bash_025_11_heartbeat():
     assert bash_tool.HEARTBEAT_S == 10
     with Client(module=variant_module(HEARTBEAT_S="0.6"), timeouts={"grace_s": 3}) as client:

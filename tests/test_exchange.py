@@ -87,11 +87,11 @@ class World:
         while not wanted():
             line = self.lines[-1] if self.lines else None
             due = [self.events[0][0]] if self.events else []
-            due += [line.due_s()] if line else []
+            due += [line.due_at()] if line else []
             self.now = max(self.now, min([until, *due]))
             if self.events and self.events[0][0] <= self.now:
                 self.happen(self.events.pop(0)[2])
-            elif line and line.due_s() <= self.now:
+            elif line and line.due_at() <= self.now:
                 line.turn()
             elif self.now >= until:
                 assert self.now < LONGEST_S, "nothing ends the wait"
@@ -119,7 +119,9 @@ class Line:
         self.to_host, self.to_supervisor = [], []  # (moment, message)
         self.life, self.lives, self.is_shut, self.is_closed = None, True, False, False  # closed by the supervisor
         self.host_closed = False
-        self.facts = dict(stops=0, kills=0, host_gone=False, returncode=None, exited_s=0.0, heard_s=0.0, heard_bytes=0)
+        self.facts = dict(
+            stops=0, kills=0, host_gone=False, returncode=None, exited_at=0.0, heard_at=0.0, heard_bytes=0
+        )
         self.abandoned, self.leftover_lives, self.shell_lives = False, False, False
         self.send("hello", 4242)
 
@@ -185,11 +187,11 @@ class Line:
             self.is_closed = True
             self.to_host.append((self.world.now + self.world.delay_s, None))
 
-    def due_s(self):
+    def due_at(self):
         moments = [moment for moment, _ in self.to_supervisor[:1] if self.lives]
         moments += [moment for moment, _ in self.to_host if moment > self.world.now][:1]
         if self.life and self.lives and self.life.phase != "over":
-            moments.append(max(self.life.due_s, self.world.now))
+            moments.append(max(self.life.due_at, self.world.now))
         return min(moments, default=inf)
 
     def happen(self, what):
@@ -200,7 +202,7 @@ class Line:
             self.hang_up()
         elif what == "exit" and self.shell_lives:
             self.shell_lives = False
-            self.facts.update(returncode=0, exited_s=self.world.now)
+            self.facts.update(returncode=0, exited_at=self.world.now)
         elif what == "leftover ends":
             self.leftover_lives = False
         self.turn()
@@ -262,7 +264,7 @@ class Line:
 
     def end_all(self):
         if self.shell_lives:
-            self.facts.update(returncode=-15, exited_s=self.world.now)
+            self.facts.update(returncode=-15, exited_at=self.world.now)
         self.shell_lives = self.leftover_lives = False
 
 

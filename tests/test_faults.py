@@ -186,7 +186,7 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
 
 
-@fault("the_seconds_of_a_job-1", ("Command.describe", "(life.seen.exited_s or monotonic()) - life.started_s", "0.5"))
+@fault("the_seconds_of_a_job-1", ("Command.describe", "(life.seen.exited_at or monotonic()) - life.started_at", "0.5"))
 @needs_proc
 def test_the_seconds_of_a_job_go_on_at_its_end():
     """A kept command has run since its shell began: while it runs, and then."""
@@ -380,7 +380,7 @@ def module_that_spares():
     return with_supervisors_that(spare, UNKILLABLE_S="0.3")
 
 
-@fault("t06", saboteur=("Life._end", "self._kill_s + UNKILLABLE_S", "inf"))
+@fault("t06", saboteur=("Life._end", "self._kill_at + UNKILLABLE_S", "inf"))
 @needs_proc
 def test_t06_what_survives_kill_is_named():
     """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
@@ -413,7 +413,7 @@ def test_what_a_job_left_and_nothing_can_kill_is_no_success():
         assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and job.kill()
 
 
-@fault("t08", saboteur=("Command.run", "wait_until(self.life.due_s)", "wait_until(0.0)"))
+@fault("t08", saboteur=("Command.run", "wait_until(self.life.due_at)", "wait_until(0.0)"))
 @needs_proc
 def test_t08_no_busy_waiting():
     """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""

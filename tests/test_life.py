@@ -85,7 +85,9 @@ class History(RuleBasedStateMachine):
         self.now, self.numbers = 0.0, itertools.count(2)
         self.known, self.living = {1: "shell"}, {1: "shell"}  # kinds by number
         self.parents, self.slow = {1: 0}, set()
-        self.facts = dict(stops=0, kills=0, host_gone=False, returncode=None, exited_s=0.0, heard_s=0.0, heard_bytes=0)
+        self.facts = dict(
+            stops=0, kills=0, host_gone=False, returncode=None, exited_at=0.0, heard_at=0.0, heard_bytes=0
+        )
         self.has_open_pipe, self.log, self.sent = True, [], {}
         self.accepted = 0  # stops in one end
         self.status, self.limit_s = "", self.plan.limit_s
@@ -111,8 +113,8 @@ class History(RuleBasedStateMachine):
     def bytes_come(self, count, times):
         """Once, or again and again just in time."""
         for n in range(times):
-            self.now = nextafter(self.life.due_s, 0) if n and self.life.due_s < self.now + 1 else self.now
-            self.facts.update(heard_s=self.now, heard_bytes=self.facts["heard_bytes"] + count)
+            self.now = nextafter(self.life.due_at, 0) if n and self.life.due_at < self.now + 1 else self.now
+            self.facts.update(heard_at=self.now, heard_bytes=self.facts["heard_bytes"] + count)
             self.turn()
 
     @rule(code=any_of(0, 3, -9))
@@ -168,14 +170,14 @@ class History(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.life.phase != "over")
     def the_time_comes(self):
-        self.now = min(self.life.due_s, self.now + 1e5)
+        self.now = min(self.life.due_at, self.now + 1e5)
         self.turn()
 
     @rule(part=any_of(0.5, 0.01))
     @precondition(lambda self: self.life.phase != "over")
     def a_while_passes(self, part):
-        wait_s = min(self.life.due_s - self.now, 1e5)
-        self.now = min(self.now + part * wait_s, nextafter(self.life.due_s, 0))
+        wait_s = min(self.life.due_at - self.now, 1e5)
+        self.now = min(self.now + part * wait_s, nextafter(self.life.due_at, 0))
         self.turn()
 
     # What the loop of Command does
@@ -190,7 +192,7 @@ class History(RuleBasedStateMachine):
         self.living.pop(pid, None)
         self.slow.discard(pid)
         if pid == 1 and self.facts["returncode"] is None:
-            self.facts.update(returncode=code, exited_s=self.now)
+            self.facts.update(returncode=code, exited_at=self.now)
 
     def turn(self):
         """Acts until nothing is to be done, and looks whether that was right."""
@@ -235,15 +237,15 @@ class History(RuleBasedStateMachine):
         if self.accepted > 1:
             self.kill_from_s = min(self.kill_from_s, self.now)
         if phase == "drain" and life.phase in ("report", "over", "stay") and not self.accepted:
-            quiet_s = self.now - max(self.facts["heard_s"], self.facts["exited_s"])
+            quiet_s = self.now - max(self.facts["heard_at"], self.facts["exited_at"])
             enough_s = self.plan.drain_idle_s if self.has_open_pipe else LEAVING_S
-            is_long = self.now >= self.facts["exited_s"] + self.plan.drain_total_s
+            is_long = self.now >= self.facts["exited_at"] + self.plan.drain_total_s
             assert is_long or quiet_s >= enough_s - SAME or (self.is_childless and not self.has_open_pipe)
 
     def nothing_is_missed(self):
         """What should have happened by now has happened."""
         life, now = self.life, self.now
-        assert life.due_s > now or life.phase == "over", "it waits for nothing"
+        assert life.due_at > now or life.phase == "over", "it waits for nothing"
         assert not self.accepted or life.phase not in ("watch", "drain", "report", "stay"), "a stop was not obeyed"
         assert self.facts["returncode"] is None or life.phase != "watch"
         if life.phase == "watch":
@@ -252,7 +254,7 @@ class History(RuleBasedStateMachine):
             assert now < self.limit_s
         if life.phase == "drain":
             assert self.facts["returncode"] >= 0 or not life.is_announced, "the shell of a job was killed"
-            assert now < self.facts["exited_s"] + self.plan.drain_total_s
+            assert now < self.facts["exited_at"] + self.plan.drain_total_s
             assert not self.is_childless or self.has_open_pipe
         if life.phase == "stay":
             assert now < self.limit_s and (self.living or self.has_open_pipe)
@@ -354,31 +356,31 @@ class History(RuleBasedStateMachine):
         for _ in range(2000):  # 1,500 for two ends with a grace of 15 s and a look every 20 ms
             if not hasattr(self, "life") or self.life.phase == "over":
                 break
-            if self.life.phase == "stay" or self.life.due_s == inf:
+            if self.life.phase == "stay" or self.life.due_at == inf:
                 self.outsider = False
                 for pid in list(self.living):
                     self.end(pid)
                 self.turn()
             else:  # of the thousand passes of KILL one is enough
-                self.now = self.kill_from_s + UNKILLABLE_S if self.log[-1:] == ["kill"] else self.life.due_s
+                self.now = self.kill_from_s + UNKILLABLE_S if self.log[-1:] == ["kill"] else self.life.due_at
                 self.turn()
         assert not hasattr(self, "life") or (self.life.phase == "over" and self.log.count("report") == 1)
 
 
 WRONG_LIVES = [
-    ("Life._watch", "now < self._answer_s", "now < self._limit_s"),
-    *(("Life._watch", "now >= self._limit_s:", "False:"), ("Life._watch", "plan.ephemeral or", "")),
+    ("Life._watch", "now < self._answer_at", "now < self._limit_at"),
+    *(("Life._watch", "now >= self._limit_at:", "False:"), ("Life._watch", "plan.ephemeral or", "")),
     ("Life._watch", "self.is_announced and code < 0", "False"),
-    ("Life._drain", "max(seen.heard_s, seen.exited_s)", "seen.exited_s"),
+    ("Life._drain", "max(seen.heard_at, seen.exited_at)", "seen.exited_at"),
     ("Life._drain", "min(quiet_s + plan.drain_idle_s, longest_s)", "quiet_s + plan.drain_idle_s"),
     *(("Life._end", "self.stops > 1", "False"), ("Life._end", "self.seen.childless or", "")),
-    *(("Life._end", "self._kill_s + UNKILLABLE_S", "inf"), ("Life._end", "now >= self._kill_s:", "True:")),
+    *(("Life._end", "self._kill_at + UNKILLABLE_S", "inf"), ("Life._end", "now >= self._kill_at:", "True:")),
     *(("Life._step", "not self._has_steps or", ""), ("Life._step", "or is_flood", "")),
     ("Life._report", "self.stops = 0", "pass"),
-    ("Life._report", "self._limit_s = inf", "pass"),
+    ("Life._report", "self._limit_at = inf", "pass"),
     *(("Life._stay", "self.stops or", ""), ("Life.act", "and (self.attached or self.is_job)", "")),
     ("Life.act", "before.kills self._has_steps = False", "before.kills"),
-    ("Life.act", "self._kill_s = min(self._kill_s, now + self._grace_s)", "pass"),
+    ("Life.act", "self._kill_at = min(self._kill_at, now + self._grace_s)", "pass"),
     *(("Life._stop", "self.status or status", "status"), ("Life._is_over", "and not self.seen.has_open_pipe", "")),
 ]
 
@@ -758,5 +760,5 @@ def test_filters_that_are_alone_get_term_after_a_moment():
         if action == "ask":
             life.steps.choose({2: KINDS["filter"][0]}, now)
         elif not action:
-            now = life.due_s
+            now = life.due_at
     assert "terminate" in actions and 1.0 + FILTERS_S <= now < 1.0 + FILTERS_S + 2 * ASK_EVERY_S

@@ -54,7 +54,7 @@ def test_a_server_without_a_reader_ends_at_once():
 
 
 @exhaustive
-@fault("no_message_is_lost", saboteur=("Server._write", "self._until_s = monotonic() + FLUSH_S", "pass"))
+@fault("no_message_is_lost", saboteur=("Server._write", "self._ends_at = monotonic() + FLUSH_S", "pass"))
 def test_no_message_is_lost_at_the_end_of_input():
     """A client that wrote all its requests and closed the pipe gets each answer, however late and slowly it reads."""
     ids = ["%d%s" % (n, "x" * 4000) for n in range(80)]

@@ -162,7 +162,7 @@ def lives(tool, case):
             acts += [act] if act else []
             if act in ("", "kill", "ask"):
                 break
-        due = None if math.isinf(rules.due_s) else round(rules.due_s, 3)
+        due = None if math.isinf(rules.due_at) else round(rules.due_at, 3)
         told.append([acts, rules.phase, due, rules.status])
     return {"told": told}
 

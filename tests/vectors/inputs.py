@@ -347,8 +347,8 @@ def lives():
     chance = random.Random(7)
     kinds = ["stop", "stop", "kill", "kill", "leave", "exit", "childless", "closed", "heard", "heard", "quiet", "quiet"]
     for wait in (0.25, 0.5, 0.75):  # output goes on to come behind the end of the shell
-        news = [[8.25 + wait * n, {"heard_s": 8.25 + wait * n, "heard_bytes": n}] for n in range(1, 12)]
-        news.insert(0, [8.25, {"returncode": 0, "exited_s": 8.25}])
+        news = [[8.25 + wait * n, {"heard_at": 8.25 + wait * n, "heard_bytes": n}] for n in range(1, 12)]
+        news.insert(0, [8.25, {"returncode": 0, "exited_at": 8.25}])
         plan = {"limit_s": 4, "answer_after_s": None, "grace_s": 1.5, "drain_idle_s": 0.5, "drain_total_s": 2}
         plan.update(background=False, ephemeral=False)
         yield {"clause": "2.1", "plan": plan, "sees_tree": False, "start_s": 8.0, "moments": news}
@@ -367,15 +367,15 @@ def lives():
                 news = {"host_gone": True}
             elif kind == "exit" and code is None:
                 code = chance.choice([0, 3, -15])
-                news = {"returncode": code, "exited_s": now}
+                news = {"returncode": code, "exited_at": now}
             elif kind == "childless" and code is not None:
                 news, childless = {"childless": True}, True
             elif kind == "closed" and (childless or n % 2):
                 news = {"has_open_pipe": False}
             else:
-                news = {"heard_s": now, "heard_bytes": 100 * len(moments)} if kind == "heard" and not childless else {}
+                news = {"heard_at": now, "heard_bytes": 100 * len(moments)} if kind == "heard" and not childless else {}
             moments.append([now, news])
-        end = {"childless": True, "has_open_pipe": False, **({"returncode": -9, "exited_s": now + 9} if code is None else {})}
+        end = {"childless": True, "has_open_pipe": False, **({"returncode": -9, "exited_at": now + 9} if code is None else {})}
         moments += [[now + 4, {}], [now + 9, end], [now + 10, {}]]
         yield {"clause": "2.1", "plan": plan, "sees_tree": n % 7 == 6, "start_s": 8.0, "moments": moments}
 
