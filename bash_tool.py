@@ -4794,12 +4794,12 @@ class Exchange:
         """The outcome of an answer; `limit_s` of one that goes on is the time that was waited."""
         report = Report(*fields)
         self._path = os.fsdecode(report.path)
-        outcome = Outcome(report, report.notes, self._path or None)
-        outcome = outcome._replace(raw=[Captured(*stream) for stream in streams])
+        kept = False
         if report.status == "running":
             report = report._replace(limit_s=self._waits_s)
-            outcome = outcome._replace(report=report, kept=not self._plan.background)
-        return outcome
+            kept = not self._plan.background
+        raw = [Captured(*stream) for stream in streams]
+        return Outcome(report, report.notes, self._path or None, raw, kept=kept)
 
     def _hung_outcome(self, channel: HostEnd) -> Outcome:
         """The outcome where a supervisor hangs. If it goes on later, it reads end of file on its
