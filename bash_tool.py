@@ -872,7 +872,8 @@ class OutputBuffer:
         self._head_bytes = head_bytes
         self._head = bytearray()
         self._tail = deque[bytes]()
-        self._surplus = -tail_bytes  # by how much the chunks are longer than what is kept
+        self._tail_bytes = tail_bytes
+        self._surplus = -tail_bytes  # by how much the chunks are longer than that
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived, and forgets from the middle what there is no room for."""
@@ -881,7 +882,9 @@ class OutputBuffer:
             self.newlines += chunk.count(b"\n")
         room = self._head_bytes - len(self._head)
         self._head += chunk[:room]
-        if rest := chunk[room:]:
+        # Not more of a chunk than may be kept: while a large one is held, malloc(3) maps memory
+        # anew for the next one, and a flood is drained at half the speed.
+        if rest := chunk[room:][-self._tail_bytes :]:
             self._tail.append(rest)
             self._surplus += len(rest)
         while self._tail and self._surplus >= len(self._tail[0]):
@@ -1544,7 +1547,7 @@ class Steps:
                     chosen[pid] = signal.SIGINT
                 self.states[pid] = state
         self.living_states = {self.states[pid] for pid in inspected}
-        if is_first and self.living_states <= {"terminated", "survives"}:
+        if is_first and self.living_states <= LAST_STATES:
             self.states, chosen = {}, {}
         return chosen
 

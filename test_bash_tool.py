@@ -2476,7 +2476,7 @@ def test_req_bash_010_3_nothing_stays():
 
 
 # ---- 011 A held pipe -----------------------------------------------------------------------------------------------
-@clause("011.1", saboteur=("Life._drain", "min(quiet_at + plan.drain_idle_s, last_at)", "quiet_s + plan.drain_idle_s"))
+@clause("011.1", saboteur=("Life._drain", "min(quiet_at + plan.drain_idle_s, last_at)", "quiet_at + plan.drain_idle_s"))
 @fewest(known_commands(), st.floats(0.5, 0.7), st.floats(0.0, 0.4))
 @example(Known("echo hi", merged="hi\n"), 0.5, 1.5)
 def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
