@@ -4595,7 +4595,7 @@ def test_req_bash_025_8_a_withdrawn_call():
 
     with Client(timeouts={"grace_s": 0.5}) as client:
         kept = client.begin("echo $$ > kept; until [ -e go ]; do sleep 0.1; done; echo kept")
-        endless = "echo $$ > c%d; trap '' TERM; while :; do echo x; sleep 0.1; done"
+        endless = "trap '' TERM; echo $$ > c%d; while :; do echo x; sleep 0.1; done"
         calls = {n: client.begin(endless % n, token=n) for n in range(3)}
         pids = {n: number_in(Path("c%d" % n)) for n in calls}
         for n, id_ in calls.items():
@@ -4626,7 +4626,7 @@ def test_req_bash_025_9_goodbye(goodbye):
         jobs = [client.start(lasting("sleep 600"))]
         for n in range(3):
             client.begin(lasting("echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600") % n)
-        client.begin("echo $$ > deaf; trap '' TERM; while :; do sleep 0.1; done")
+        client.begin("trap '' TERM; echo $$ > deaf; while :; do sleep 0.1; done")
         pids, deaf = [number_in(Path("c%d" % n)) for n in range(3)], number_in(Path("deaf"))
         if goodbye == "close":  # both ends, as when the client dies
             client.process.stdin.close()
@@ -4664,13 +4664,13 @@ def test_req_bash_025_22_an_interrupt_cancels():
             assert not any(map(alive, pids)) and client.said("echo on") == "on\n"
             for n in range(count):
                 os.unlink("c%d" % n)
-        number = client.begin("echo $$ > deaf; trap 'echo > heard' TERM; while :; do sleep 0.1; done")
+        number = client.begin("trap 'echo > heard' TERM; echo $$ > deaf; while :; do sleep 0.1; done")
         deaf = number_in(Path("deaf"))
         client.process.send_signal(signal.SIGINT)
         assert eventually(Path("heard").exists) and alive(deaf)
         client.process.send_signal(signal.SIGINT)  # the grace would be a minute
         assert client.receive()["id"] == number and not alive(deaf)
-        withdrawn = client.begin("echo $$ > gone; trap '' TERM; while :; do sleep 0.1; done")
+        withdrawn = client.begin("trap '' TERM; echo $$ > gone; while :; do sleep 0.1; done")
         gone = number_in(Path("gone"))
         client.cancel(withdrawn)
         client.ask("ping")

@@ -479,7 +479,7 @@ def test_t36_order_of_signals():
     module, signals = spying_module()
     with module.BashTool(profile=tiny(grace=0.3, module=module)) as tool:
         loop = "while :; do sleep 1; done"
-        tool.run("echo $$ > me; trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > other; %s' & %s" % (loop, loop))
+        tool.run("trap '' TERM; echo $$ > me; setsid sh -c 'trap \"\" TERM; echo $$ > other; %s' & %s" % (loop, loop))
     for pid in (number_in("me"), number_in("other")):
         numbers = [number for name, to, number in signals() if name != "waitpid" and to == pid and number]
         assert numbers[:3] == [signal.SIGTERM, signal.SIGCONT, signal.SIGKILL] and set(numbers[3:]) <= {signal.SIGKILL}
