@@ -1559,8 +1559,8 @@ class Steps:
         chosen: dict[int, int],
         passed_s: float,
     ) -> str:
-        """The state of a process that waits, was interrupted, or is new (`before` is empty), from
-        that of the process above it; spared ones are passed over on the way up."""
+        """The state of a process that waits, was interrupted, cleans up, or is new (`before` is
+        empty), from that of the process above it. Spared ones are passed over on the way up."""
         pid = process.parent
         while (parent := inspected.get(pid)) and self.states.get(pid) == "spared":
             pid = parent.parent
@@ -3416,8 +3416,9 @@ def choose_profile(profile: Profile | str, timeout_s: float | None, carry: bool)
 
 # ---- 6 Decisions -------------------------------------------------------------------------------
 # What the model is told of the tool, what is admitted, what environment a command gets, and what a
-# record of a job says. These are functions of values, but for two: judge_command asks the host's
-# `confirm`, and Carry remembers what the last command left.
+# record of a job says. These are functions of values, but for three: judge_command asks the host's
+# `confirm`, withheld_notes takes out the names that it tells, and Carry remembers what the last
+# command left.
 
 
 def describe_mode(name: str, limit_s: float) -> str:
