@@ -110,8 +110,8 @@ it by copying this file. docs/manual.md has every option, field, limit and error
 #                    Exchange.abandon, which asks for a stop and waits until nothing is left. The
 #                    supervisor removes the file of an answer that nobody reads; abandon does so if
 #                    the answer had come. On the command line a handler cancels, and the answer is
-#                    printed (_run_and_print). In the server, Server._turn cancels each call, and
-#                    the server answers them and goes on. Where standard input is a terminal, the
+#                    printed (_run_and_print). In the server, Server._run_once cancels each call,
+#                    and the server answers them and goes on. If standard input is a terminal, the
 #                    server ends, and Server.serve closes the tool.
 #   the host dies    The kernel closes its sockets. SupervisorEnd.hear reads end of file, and
 #                    Life.act stops the command if it is `attached`.
@@ -207,11 +207,11 @@ MIB = 1024 * KIB
 # fmt: off
 BACKGROUND_TIMEOUT_S = 24 * 60 * 60.0
 GRACE_S = 15.0              # the most between a stop's first signal and KILL (REQ-BASH-004)
-LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
-PATIENT_S = 0.5             # for a parent to act on its signal, before its children get theirs
+EXITING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
+PARENTS_FIRST_S = 0.5       # for a parent to act on its signal, before its children get theirs
 FILTERS_S = 0.2             # for filters to print what they hold; for pools to end workers
-QUIET_S = 0.5               # without processor time: nothing is busy with its own ending
-LAST_S = 1.0                # before the end of the grace: TERM also to what is busy
+NO_CPU_S = 0.5              # without processor time: nothing is busy with its own ending
+LAST_TERM_S = 1.0           # before the end of the grace: TERM also to what is busy
 ASK_EVERY_S = 0.05          # the longest wait between two passes over what a stop asks to end
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
@@ -344,14 +344,11 @@ def describe_end(ended: Report, in_file: bool = False) -> str:
 # its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
 # descendant of the command is left. A channel is the socket between a supervisor and its host.
 #
-# The life of a command, in order. A request comes as a Plan. Shell spawns bash, which reads the
-# text of the command, and Output opens the pipes. Life has the phases and the rules: it takes what
-# has happened, and says what is to be done. Command.run is the one loop: it waits in a selector
-# (Loop.wait calls Output.read and Supervisor._hear there), looks, and does what the life says. What
-# is read goes into an OutputBuffer, whose end is a bounded deque. TERM and KILL go to the process
-# group of the shell (os.killpg), then to each process that is left below this one. If the command
-# goes on as a job, the host gets `answer` with the status `running`. From the report it gets
-# `answer` with how the command ended. A supervisor serves a second command only if nothing was left
+# Life has the rules, without I/O: it takes what has happened, and says what is to be done.
+# Command.run is the one loop: it waits in a selector (Loop.wait calls Output.read and
+# Supervisor._hear there), observes, and does what the life says. The end of an OutputBuffer is a
+# bounded deque. TERM and KILL go to the process group of the shell (os.killpg), then to each
+# process that is left below this one. A supervisor serves a second command only if nothing was left
 # of the first at its report. The host is gone when the supervisor reads end of file on its channel.
 #
 # The end of the output and the exit of the shell are two events: a leftover holds the pipe after
@@ -595,7 +592,7 @@ def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
     seen = set(spared)
     # Twice, because a process that loses its parent during the walk becomes a child of this one.
     # No third time: there is always another child of processes that fork and exit all the time.
-    for _ in range(2 * SEES_TREE):
+    for _ in range(2 if SEES_TREE else 0):
         waiting = _children(os.getpid())
         while waiting:
             pid = waiting.pop()
@@ -665,7 +662,7 @@ def _command_line(pid: int) -> str:
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
 
-class Named(NamedTuple):
+class ListedProcess(NamedTuple):
     """A live process as a note names it."""
 
     pid: int
@@ -673,22 +670,22 @@ class Named(NamedTuple):
     arguments: str
 
 
-def name_descendants() -> list[Named]:
+def list_descendants() -> list[ListedProcess]:
     """Lists the live processes below this one by number, without those that are just ending. It
     also leaves out the helper of busybox `timeout`: a process without children that leads its own
     group and checks each second whether the command lives (coreutils/timeout.c of busybox)."""
     import re
 
-    found: list[Named] = []
+    found: list[ListedProcess] = []
     for pid, group in descendants().items():
         arguments = _command_line(pid)
         is_timeout = re.match(r"(\S*/)?((busy|toy)box )?timeout ", arguments)
         if arguments and not (is_timeout and group == pid and not _children(pid)):
-            found.append(Named(pid, group, arguments))
+            found.append(ListedProcess(pid, group, arguments))
     return sorted(found)
 
 
-def list_processes(processes: Sequence[Named], form: str = "pid %d %s") -> str:
+def describe_processes(processes: Sequence[ListedProcess], form: str = "pid %d %s") -> str:
     """The processes as a note lists them."""
     named = [form % (pid, quote(line)) for pid, _, line in processes[:LEFTOVERS_NAMED]]
     more = len(processes) - LEFTOVERS_NAMED
@@ -772,7 +769,7 @@ class Report(NamedTuple):
     cut_short: bool = False  # a program that was ending by itself was not waited for
     carried: bytes = b""  # what the shell wrote down at its end
     path: bytes = b""  # of the file that holds the output as it arrived; empty: there is none
-    ending: str = ""  # the completion note of a job, where the answer shows it
+    completion_note: str = ""  # of a job, if the answer shows it
     is_over: bool = False  # nothing of the command is left
     # Of a job alone:
     pid: int | None = None
@@ -832,7 +829,7 @@ RECORD_FIELDS: dict[str, Any] = {
 
 class Channel:
     """One end of the socket between the host and a supervisor. A message is a length and a
-    marshalled value: both ends run the same interpreter. Only HostEnd.send_request
+    marshalled value: both ends run the same interpreter. Only HostEnd.send_plan
     blocks in the socket."""
 
     def __init__(self, end: socket.socket) -> None:
@@ -900,14 +897,14 @@ class SupervisorEnd(Channel):
     """A supervisor's end. What the host does not read waits here. Live output alone has no bound of
     its own, so of each stream only the end waits."""
 
-    host_gone = False  # nobody reads what is sent: the host is gone, or the caller
+    nobody_reads = False  # the host is gone, or its caller
     abandoned = False  # the caller has left its call, but its host lives
-    stops = 0  # how often the host has asked to end the command, in all
+    host_stops = 0  # how often the host has asked to end the command, in all
     _live_sent_at = 0.0
 
     def __init__(self, end: socket.socket) -> None:
         super().__init__(end)
-        self.requests: list[Plan] = []  # that have come
+        self.plans: list[Plan] = []  # that have come
         self.unsent = bytearray()  # what the host has not made room for
         self._live: dict[int, OutputBuffer] = {}  # by stream
 
@@ -928,12 +925,12 @@ class SupervisorEnd(Channel):
             messages = None
         for kind, *parts in messages or ():
             if kind == "run":
-                self.requests.append(Plan(*parts))
+                self.plans.append(Plan(*parts))
             elif kind == "stop":
-                self.stops = max(self.stops, *parts)
+                self.host_stops = max(self.host_stops, *parts)
             else:
                 self.abandoned = True
-        self.host_gone = messages is None or self.abandoned
+        self.nobody_reads = messages is None or self.abandoned
 
     def send(self, *message: Any) -> None:
         """Sends the message, after the live output that came before. An error is ignored: the host
@@ -949,9 +946,9 @@ class SupervisorEnd(Channel):
         with suppress(OSError):
             self._flush()
 
-    def close_if_host_gone(self) -> None:
-        """Closes the channel if the host is gone: its caller may wait for that."""
-        if self.host_gone:
+    def close_if_unread(self) -> None:
+        """Closes the channel if nobody reads: a caller that leaves may wait for that."""
+        if self.nobody_reads:
             self.socket.close()
 
     def add_live(self, chunk: bytes, stream: int) -> None:
@@ -980,7 +977,7 @@ class Output:
     that cannot be made or written ends the saving, never the command. The record of a job
     stands beside the file."""
 
-    last_s = 0.0  # when a byte was read or a pipe ended
+    last_at = 0.0  # when a byte was read or a pipe ended
     room = FILE_CAP_BYTES  # below 0: the file is capped
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
@@ -1020,7 +1017,7 @@ class Output:
             chunk = os.read(reader, MIB)
         except BlockingIOError:
             return
-        self.last_s = monotonic()
+        self.last_at = monotonic()
         if not chunk:
             return self._close_pipe(reader)
         buffer.add(chunk)
@@ -1342,7 +1339,7 @@ def leftover_notes(command: Command) -> list[str]:
     just ending, and gets a moment."""
     leftovers, output, path = command.leftovers, command.output, ""
     if output.pipes and not leftovers:
-        time.sleep(LEAVING_S)
+        time.sleep(EXITING_S)
         command.supervisor.wait(0.0)
     if output.pipes:
         output.save()
@@ -1354,7 +1351,7 @@ def leftover_notes(command: Command) -> list[str]:
     groups = sorted({process.group for process in leftovers})
     targets = " ".join("-%d" % group for group in groups[:20])
     stop = "; to stop: kill -TERM %s" % targets if command.shell.can_kill() else ""
-    return ["still running: %s%s%s" % (list_processes(leftovers), stop, more)]
+    return ["still running: %s%s%s" % (describe_processes(leftovers), stop, more)]
 
 
 # -- How a stop asks a command to end
@@ -1495,27 +1492,27 @@ def ending_signal(process: Process) -> int:
 
 
 # Those of Steps in which a process gets no further signal but KILL.
-LAST_STATES = {"terminated", "survives"}
+LAST_STATES = {"got TERM", "handles TERM"}
 
 
 class Steps:
     """Which processes a stop asks to end, and with which signal; none gets a signal twice.
 
-    | state       | what a process is in it                                                      |
-    | waits       | it gets its signal later: what it is below acts on its own, and may end it   |
-    | spared      | no signal: a filter gets the end of its input, a wrapper that of its command |
-    | interrupted | it has got INT                                                               |
-    | terminated  | it has got TERM, or KILL, which ends it                                      |
-    | survives    | it has got TERM, which it handles or ignores                                 |
-    | cleans up   | started by what is interrupted or survives, or by such work: no signal, but  |
-    |             | TERM once its parent has ended, for then nobody waits for it                 |
+    | state        | what a process is in it                                                     |
+    | waits        | it gets its signal later: what it is below acts on its own, and may end it  |
+    | spared       | no signal: a filter gets the end of its input, a wrapper that of its command|
+    | got INT      |                                                                             |
+    | got TERM     | or KILL: that ends it                                                       |
+    | handles TERM | it has got TERM, which it handles or ignores                                |
+    | cleans up    | started by what got INT or handles TERM, or by such work: no signal, but    |
+    |              | TERM once its parent has ended, for then nobody waits for it                |
     """
 
     def __init__(self, grace_s: float, now: float) -> None:
-        self._grace_s, self._most_s, self.begun_at = grace_s, grace_s / 10, now
+        self._grace_s, self._tenth_s, self.begun_at = grace_s, grace_s / 10, now
         self.states: dict[int, str] = {}  # by process
         self.living_states = {"waits"}  # of those that lived at the last pass
-        self.cut_short = False  # something that was interrupted got TERM too
+        self.cut_short = False  # something that got INT has got TERM too
         self._used, self._busy_until_s = 0, 0.0  # processor time of all processes
 
     def choose(self, inspected: dict[int, Process], now: float) -> dict[int, int]:
@@ -1530,7 +1527,8 @@ class Steps:
         if used != self._used:
             self._used = used
             self._busy_until_s = min(
-                passed_s + min(QUIET_S, self._most_s), self._grace_s - min(LAST_S, self._most_s)
+                passed_s + min(NO_CPU_S, self._tenth_s),
+                self._grace_s - min(LAST_TERM_S, self._tenth_s),
             )
         for pid, process in inspected.items():
             before = self.states.get(pid, "waits" if is_first else "")
@@ -1538,12 +1536,12 @@ class Steps:
                 self.states[pid] = "spared"
             elif before not in ("spared", *LAST_STATES):
                 state = self._next_state(process, before, inspected, chosen, passed_s)
-                if state == "terminated":
+                if state == "got TERM":
                     chosen[pid] = ending_signal(process)
-                    self.cut_short |= before == "interrupted"
+                    self.cut_short |= before == "got INT"
                     if (process.caught | process.ignored) & _TERM:
-                        state = "survives"
-                elif state == "interrupted" != before:
+                        state = "handles TERM"
+                elif state == "got INT" != before:
                     chosen[pid] = signal.SIGINT
                 self.states[pid] = state
         self.living_states = {self.states[pid] for pid in inspected}
@@ -1559,12 +1557,12 @@ class Steps:
         chosen: dict[int, int],
         passed_s: float,
     ) -> str:
-        """The state of a process that waits, was interrupted, cleans up, or is new (`before` is
-        empty), from that of the process above it. Spared ones are passed over on the way up."""
+        """The state of a process that waits, got INT, cleans up, or is new (`before` is empty),
+        from that of the process above it. Spared ones are passed over on the way up."""
         pid = process.parent
         while (parent := inspected.get(pid)) and self.states.get(pid) == "spared":
             pid = parent.parent
-        above, is_patient = self.states.get(pid), passed_s < min(PATIENT_S, self._most_s)
+        above, is_patient = self.states.get(pid), passed_s < min(PARENTS_FIRST_S, self._tenth_s)
         # If a child ends before its parent has taken INT, CPython may take that for a success:
         # waitpid(2) reaps the child, KeyboardInterrupt comes before its status is stored, the next
         # waitpid fails with ECHILD, and `subprocess` reads that as 0.
@@ -1572,32 +1570,32 @@ class Steps:
         if above == "waits" or is_pending or chosen.get(pid) == signal.SIGINT:
             return "waits"
         if before == "cleans up":
-            return before if parent else "terminated"
-        if not before and above in ("interrupted", "survives", "cleans up"):
+            return before if parent else "got TERM"
+        if not before and above in ("got INT", "handles TERM", "cleans up"):
             return "cleans up"
         if passed_s >= self._grace_s / 3:
-            if before == "interrupted" and passed_s < self._busy_until_s:
+            if before == "got INT" and passed_s < self._busy_until_s:
                 return before
-            return "terminated"
+            return "got TERM"
         if not before:
-            return "terminated"  # it was started by something that goes on
+            return "got TERM"  # it was started by something that goes on
         if parent and process.program == "python":
             # A multiprocessing.Pool ends its workers by itself, and hangs where a signal has ended
             # one that held a lock. One of ProcessPoolExecutor takes its next task after an INT. The
             # fork server of multiprocessing, and some workers, ignore INT.
             is_spawned = matches(SPAWNED, process) and not process.caught & _TERM
             if is_spawned or process.arguments == parent.arguments:
-                if passed_s < min(FILTERS_S, self._most_s):
+                if passed_s < min(FILTERS_S, self._tenth_s):
                     return "waits"
-                return "interrupted" if is_spawned and is_patient else "terminated"
-        if before == "interrupted":
+                return "got INT" if is_spawned and is_patient else "got TERM"
+        if before == "got INT":
             return before
         if not takes_interrupt(process):
-            return "terminated"
-        if above in (None, "interrupted", "terminated"):
-            return "interrupted"  # the parent has ended, or ends at once
+            return "got TERM"
+        if above in (None, "got INT", "got TERM"):
+            return "got INT"  # the parent has ended, or ends at once
         # A trap on EXIT ends a shell, one on TERM does not, and both are a handler of TERM.
-        return "waits" if is_patient and "pipe" not in process.reads else "terminated"
+        return "waits" if is_patient and "pipe" not in process.reads else "got TERM"
 
 
 # -- The life of a command: rules without I/O
@@ -1606,9 +1604,9 @@ class Steps:
 class Seen(NamedTuple):
     """What has happened to a command by now. Moments are those of any one clock."""
 
-    stops: int = 0  # how often the host has asked for a stop
-    kills: int = 0  # how often Job.kill has
-    host_gone: bool = False  # the host, or its caller
+    host_stops: int = 0  # how often the host has asked for a stop
+    job_stops: int = 0  # how often Job.kill has
+    nobody_reads: bool = False  # the host is gone, or its caller
     returncode: int | None = None  # of the shell, as subprocess has it, once it has ended
     exited_at: float = 0.0  # when
     childless: bool = False  # no descendant lives: waitpid(2) said ECHILD
@@ -1675,18 +1673,18 @@ class Life:
         something happens or `due_at` comes. A cancel after the report is too late, unless the
         command is a job. Job.kill sets no status: the job reports how its shell ended."""
         before, self.seen = self.seen, seen
-        if seen.stops > before.stops and (self.attached or self.is_job):
-            self._stop("cancelled", seen.stops - before.stops)
-        if seen.kills > before.kills and self.is_job:
-            self.stops += seen.kills - before.kills
+        if seen.host_stops > before.host_stops and (self.attached or self.is_job):
+            self._stop("cancelled", seen.host_stops - before.host_stops)
+        if seen.job_stops > before.job_stops and self.is_job:
+            self.stops += seen.job_stops - before.job_stops
             self._has_steps = False
-        if seen.host_gone and self.attached:  # no caller needs the full grace
+        if seen.nobody_reads and self.attached:  # no caller needs the full grace
             self.attached = self._has_steps = False
             self._grace_s = min(self._grace_s, HOST_GONE_GRACE_S)
             self._kill_at = min(self._kill_at, now + self._grace_s)
             if not self.stops:
                 self._stop("cancelled")
-        action, phase = "", ""
+        action = phase = ""
         while not action and phase != self.phase != "over":
             phase = self.phase
             action = getattr(self, "_" + phase)(now)
@@ -1715,10 +1713,10 @@ class Life:
 
     def _drain(self, now: float) -> str:
         """Until nothing is left, or it was quiet for long enough, or `drain_total_s` are over.
-        Without an open pipe, what is just ending has LEAVING_S to do so."""
+        Without an open pipe, what is just ending has EXITING_S to do so."""
         seen, plan = self.seen, self._plan
         quiet_at = max(seen.heard_at, seen.exited_at)
-        self.due_at = quiet_at + LEAVING_S
+        self.due_at = quiet_at + EXITING_S
         if seen.has_open_pipe:
             last_at = seen.exited_at + plan.drain_total_s
             self.due_at = min(quiet_at + plan.drain_idle_s, last_at)
@@ -1765,7 +1763,7 @@ class Life:
         if self._is_over():
             return self._move("over", "report")
         self.has_stayed = True
-        self.attached = self._plan.ephemeral and not self.seen.host_gone
+        self.attached = self._plan.ephemeral and not self.seen.nobody_reads
         if not self._plan.background:
             self._limit_at = inf
         return self._move("stay", "report")
@@ -1810,8 +1808,8 @@ class Command:
         self.output = Output(plan, supervisor)
         self.created = time.time()
         self.life = Life(plan, SEES_TREE, monotonic())
-        self.leftovers: list[Named] = []  # what goes on after the report
-        self.ending = ""  # the completion note of a job, if the answer is to show it
+        self.leftovers: list[ListedProcess] = []  # what goes on after the report
+        self.completion_note = ""  # of a job, if the answer is to show it
 
     def run(self) -> bool:
         """Returns when nothing of the command is left; True if nothing was at its report."""
@@ -1856,7 +1854,7 @@ class Command:
             self.output.write_record(self.describe())
 
     def observe(self) -> Seen:
-        """What has happened by now."""
+        """Reaps what has ended; returns what has happened by now."""
         popen, output, exited_at = self.shell.popen, self.output, self.life.seen.exited_at
         ended, childless = _reap()
         if popen.pid in ended and popen.returncode is None:
@@ -1866,14 +1864,14 @@ class Command:
         if not SEES_TREE and self.life.phase == "end" and self.shell.signal_group(0):
             childless = False  # the group is all that is known then
         return Seen(
-            self.channel.stops,
-            self.supervisor.kills,
-            self.channel.host_gone,
+            self.channel.host_stops,
+            self.supervisor.job_stops,
+            self.channel.nobody_reads,
             popen.returncode,
             exited_at,
             childless,
             bool(output.pipes),
-            output.last_s,
+            output.last_at,
             output.total_bytes(),
         )
 
@@ -1901,7 +1899,7 @@ class Command:
     def terminate(self) -> None:
         """TERM to every process that has not got it and is not cleaning up, then CONT: a stopped
         process must find the TERM waiting when it wakes."""
-        states = self.life.steps.states
+        states = self.life.steps.states  # empty if there were no steps: all get TERM at once
         # After steps, a last pass: it marks what a trap has just started as cleaning up.
         living = self.ask(is_last=True) if states else descendants()
         remaining = {
@@ -1928,7 +1926,7 @@ class Command:
         be killed."""
         self.output.close_pipes()
         if not self.life.seen.childless or not SEES_TREE:
-            names = list_processes(name_descendants())
+            names = describe_processes(list_descendants())
             note = (
                 "what the command started outside its process group may still run: "
                 "it could not be looked for"
@@ -1937,35 +1935,37 @@ class Command:
                 note = "could not be killed: " + names
             self.shell.notes.append(note)
         if self.life.has_stayed:
-            self.channel.close_if_host_gone()
+            self.channel.close_if_unread()
 
     def report(self) -> None:
         """Tells the host how the command ended, and writes it down if the command is a job."""
         life = self.life
         if life.has_stayed:
-            self.leftovers = name_descendants()
+            self.leftovers = list_descendants()
             if not life.status and not life.is_job:
                 self.shell.notes += leftover_notes(self)
         self.shell.clear_scratch()
         if self.plan.saves and self.output.is_long_text():
             self.output.save()
-        if self.channel.abandoned or (self.channel.host_gone and not life.is_announced):
+        if self.channel.abandoned or (self.channel.nobody_reads and not life.is_announced):
             self.output.discard()  # nobody reads the answer that names the file
         elif life.is_job:
             self.note_end()
         self.send_answer()
-        self.channel.close_if_host_gone()
+        self.channel.close_if_unread()
 
     def note_end(self) -> None:
         """Appends the completion note of a job."""
         ended = self.describe()
-        how, still = describe_end(ended, in_file=True), list_processes(self.leftovers, "%d %s")
+        how = describe_end(ended, in_file=True)
+        still = describe_processes(self.leftovers, "%d %s")
         how += "; still running: " + still if still else ""
         note = "\n\n[background process %s]\n" % how
         self.output.append_note(note)
         self.output.write_record(self.describe())  # with the place of the note
         if not self.life.is_announced and (ended.exit_code == 0 or still):
-            self.ending = note  # else the first line of the answer says how the command failed
+            # Else the first line of the answer says how the command failed.
+            self.completion_note = note
 
     def describe(self) -> Report:
         """How the command stands: what the host is told, and what the record of a job says."""
@@ -1996,7 +1996,7 @@ class Command:
             capped=output.room < 0,
             cut_short=life.steps.cut_short,
             path=fsencode(output.path),
-            ending=self.ending,
+            completion_note=self.completion_note,
             is_over=life.phase == "over",
         )
         if not life.is_job:
@@ -2054,14 +2054,14 @@ class Loop:
 
     def __init__(self) -> None:
         self.selector = selectors.PollSelector()  # needs no descriptor of its own
-        self.kills = 0  # how many END_JOB_SIGNAL have come
+        self.job_stops = 0  # how many END_JOB_SIGNAL have come
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self.selector.register(reader, selectors.EVENT_READ, self._take_signals)
 
     def _take_signals(self, reader: int) -> None:
-        self.kills += os.read(reader, READ_BYTES).count(END_JOB_SIGNAL)
+        self.job_stops += os.read(reader, READ_BYTES).count(END_JOB_SIGNAL)
 
     def wait(self, wait_s: float | None) -> None:
         """Calls the functions of what is ready, within this time; None: however long that takes."""
@@ -2084,9 +2084,9 @@ class Supervisor(Loop):
         channel, until = self.channel, monotonic() + IDLE_S
         env: object = None  # of the last command; to set one anew takes 90 us
         channel.send("hello", os.getpid())
-        while not channel.host_gone and (channel.requests or monotonic() < until):
-            if channel.requests:
-                plan, self.kills = channel.requests.pop(), 0
+        while not channel.nobody_reads and (channel.plans or monotonic() < until):
+            if channel.plans:
+                plan, self.job_stops = channel.plans.pop(), 0
                 stdin_fd = channel.fds.pop() if channel.fds else subprocess.DEVNULL
                 if plan.env != env:
                     env = plan.env
@@ -2105,7 +2105,7 @@ class Supervisor(Loop):
         sends live output in time."""
         now = monotonic()
         until = min(until, self.channel.send_live(now))
-        if not self.channel.host_gone:
+        if not self.channel.nobody_reads:
             events = selectors.EVENT_READ | (
                 selectors.EVENT_WRITE if self.channel.unsent else 0
             )
@@ -2114,7 +2114,7 @@ class Supervisor(Loop):
 
     def _hear(self, _: int) -> None:
         self.channel.hear()
-        if self.channel.host_gone:
+        if self.channel.nobody_reads:
             self.selector.unregister(self.channel.socket)
 
 
@@ -2164,7 +2164,7 @@ class ForkServer(Loop):
         import json  # noqa: F401  # after the first fork: later supervisors share its pages
 
     def _supervise(self, channel: SupervisorEnd) -> NoReturn:
-        """What the forked process does."""
+        """Runs in the forked process."""
         try:
             os.setsid()
             _become_subreaper()
@@ -2194,8 +2194,8 @@ def take_own_name() -> None:
 
 
 def serve_forks(control: int) -> NoReturn:
-    """What a fork server does, from the moment at which this code runs in its process. `control`:
-    the descriptor of its socket."""
+    """Runs in a fork server from the beginning of its code. `control`: the descriptor of its
+    socket."""
     try:
         os.chdir("/")
         # Every signal that can be caught wakes this process, and does nothing else. Handlers,
@@ -2245,15 +2245,15 @@ Style = Literal[
 ]
 
 
-def _refuse(*_: Any, **__: Any) -> Any:
+def _raise_frozen(*_: Any, **__: Any) -> Any:
     raise TypeError("a row of PROFILES cannot be changed; dataclasses.replace makes another")
 
 
 class FrozenDict(dict[str, Any]):
     """A dict whose keys cannot be set. Unlike a mappingproxy it can be pickled and copied."""
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    __setitem__ = __delitem__ = __ior__ = _raise_frozen
+    clear = pop = popitem = setdefault = update = _raise_frozen
 
     def __reduce__(self) -> Any:
         return FrozenDict, (dict(self),)
@@ -2360,7 +2360,7 @@ class Format(NamedTuple):
 EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 
 # What a Report, a Result and a line of the log say in the same words.
-FACTS = "status exit_code signal error duration_s total_bytes pid".split()
+SHARED_FIELDS = "status exit_code signal error duration_s total_bytes pid".split()
 
 
 @dataclass(frozen=True)
@@ -2714,12 +2714,12 @@ def keep_head(stream: Captured, profile: Profile) -> Fitted:
 def size_buffers(profile: Profile) -> tuple[int, int, bool]:
     """How much of a stream a row's truncation needs: the bytes at its beginning and at its end, and
     whether its newlines are counted."""
-    limits, most = profile.truncation.limits, profile.max_output_bytes
-    if "snip_size" in limits:
+    truncation, most = profile.truncation, profile.max_output_bytes
+    if truncation.keeps == "ends":
         return most // 2, -(-most // 2), False
-    if "max_output_lines" in limits:
+    if truncation.keeps == "tail":
         return 0, max(profile.rolling_bytes, most), True
-    if "max_output_chars" in limits:
+    if "max_output_chars" in truncation.limits:
         most = 4 * profile.max_output_chars  # a character takes four bytes at most
     return 4 + most, 0, False
 
@@ -2847,7 +2847,7 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     report, text = outcome.report, outcome.stdout.text
     if outcome.stderr.text:  # a host has asked for separate streams
         text = with_newline(text) + outcome.stderr.text
-    text += report.ending
+    text += report.completion_note
     lines = [status_line(outcome)]
     modes = profile.timeouts_s if "mode" in profile.parameters else ()
     if "slow" in modes and outcome.mode == "default" and report.status == "timed_out":
@@ -3035,7 +3035,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         stdout_bytes=stdout_bytes,
         stderr_bytes=stderr_bytes,
         _for_check=(outcome.command, end_lines(outcome)),
-        **{name: getattr(report, name) for name in FACTS},
+        **{name: getattr(report, name) for name in SHARED_FIELDS},
     )
 
 
@@ -3670,14 +3670,14 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     return parse_command(given["command"], mode, timeout_s, profile)
 
 
-def judge_command(request: Request, terms: Terms) -> Outcome | None:
+def judge_command(request: Request, config: ToolConfig) -> Outcome | None:
     """Why a tool will not run the request; None if it will. Raises TypeError where `confirm` gives
     no plain answer: the coroutine of an `async def` is true."""
-    for pattern in terms.deny:
+    for pattern in config.deny:
         if pattern in request.command:
             found = make_printable(pattern)
             return reject("denied", "Command blocked by safety policy: contains '%s'" % found)
-    answer: object = terms.confirm is None or terms.confirm(request.command)
+    answer: object = config.confirm is None or config.confirm(request.command)
     if answer is True:
         return None
     if answer is False or answer is None:
@@ -4025,7 +4025,7 @@ def tool_env(
     Raises ValueError."""
     check_env(added)
     if base is None:
-        names = drop + ("BASH_ENV",) * has_prefix
+        names = (*drop, "BASH_ENV") if has_prefix else drop
         env, withheld = scrub_env(own_environment(environ), keep, names)
     else:
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
@@ -4079,8 +4079,8 @@ def next_start(
     return Start(rest[0][:-1], env), omitted
 
 
-class Terms(NamedTuple):
-    """What the calls of a tool have in common."""
+class ToolConfig(NamedTuple):
+    """What a tool was made with; the same for all its calls."""
 
     profile: Profile
     first: Start  # of the first command, and of each one where nothing is carried over
@@ -4104,9 +4104,9 @@ WHOLE_BYTES = 4 * MIB  # of each stream: what `run` gives a program, whatever th
 EARLY_END_S = 0.3  # a background command that ends by then is answered as ended
 
 
-def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) -> Plan:
+def make_plan(config: ToolConfig, request: Request, wants_live: bool, start: Start) -> Plan:
     """What a supervisor is asked for."""
-    profile, background = terms.profile, request.mode == "background"
+    profile, background = config.profile, request.mode == "background"
     own, has_cwd = encode_env(request.env or {}), request.cwd is not None
     # Without it a server in Python writes its first line after 8 KiB. Not for other commands: the
     # lines of four processes that print at once are torn (530 of 1,200), and in a pipe to `head -3`
@@ -4121,7 +4121,7 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
     answer_after_s, limit_s = inf, timeout_s
     if background:  # the output of late writers is in the file
         answer_after_s = EARLY_END_S
-        idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
+        idle_s, total_s = min(EXITING_S, idle_s), min(2 * EXITING_S, total_s)
     elif profile.on_timeout is OnTimeout.KEEP:
         kept_s = float(profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
         answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
@@ -4130,13 +4130,13 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         head_bytes = max(head_bytes, WHOLE_BYTES - tail_bytes)
     return Plan(
         text=request.command.encode("utf-8", "surrogateescape"),
-        shell=terms.shell,
+        shell=config.shell,
         # Not along the PATH that a command has exported: no shell would start to correct it.
-        path=own.get(b"PATH", terms.first.env.get(b"PATH", b"/bin:/usr/bin")),
+        path=own.get(b"PATH", config.first.env.get(b"PATH", b"/bin:/usr/bin")),
         cwd=fsencode(request.cwd or start.cwd),
         cwd_required=has_cwd,
         env=env,
-        carries=terms.carries and env is start.env and not has_cwd,
+        carries=config.carries and env is start.env and not has_cwd,
         limit_s=limit_s,
         answer_after_s=answer_after_s,
         grace_s=float(profile.grace_s),
@@ -4144,43 +4144,37 @@ def make_plan(terms: Terms, request: Request, wants_live: bool, start: Start) ->
         drain_total_s=total_s,
         streams=profile.streams.value,
         background=background,
-        ephemeral=terms.ephemeral,
+        ephemeral=config.ephemeral,
         wants_live=wants_live,
         pipe_bytes=0,
         saves=profile.saves,
         limit_bytes=profile.max_output_bytes,
         buffer_sizes=(head_bytes, tail_bytes, counts_lines),
-        folder=fsencode(terms.folder),
+        folder=fsencode(config.folder),
         file_prefix=profile.file_prefix,
     )
 
 
 class Carry:
-    """What is carried over from one command to the next."""
-
-    _was_taken = True  # what the last command ended with was taken over
+    """What is carried over from one command to the next. A restart makes a new one: so a call from
+    before the restart has no effect on the calls behind it."""
 
     def __init__(self, first: Start) -> None:
         self._first = first
-        self.restart()
+        self._last = first  # the start of the last command that ran
+        self.next = first  # of the next one; perhaps no shell can start with it
+        self._was_taken = True  # what the last command ended with was taken over
 
-    def restart(self) -> None:
-        """Forgets what was carried over."""
-        # The start of the last command that ran, and the next one, with which perhaps no shell can
-        # start. A call changes the list that it began with, and a restart makes a new list: so a
-        # call from before the restart has no effect on the calls behind it.
-        self.starts = [self._first, self._first]
-
-    def take_over(self, report: Report, start: Start, starts: list[Start]) -> list[str]:
+    def take_over(self, report: Report, start: Start) -> list[str]:
         """Takes over what a command that began with `start` has ended with; returns the notes of
-        its answer on that. `starts`: the list when it began."""
+        its answer on that."""
         was_run = report.duration_s or report.error == "status_unknown"
         if not was_run and report.reason != TOO_LARGE:
             return []
         if report.error == "spawn_failed":
             # A shell has ended without reading its text, or could not begin for its environment.
-            if start is starts[1] is not self._first:
-                starts[:] = self._first, starts[0]
+            if start is self.next is not self._first:
+                self.next, self._last = self._last, self._first
                 return [
                     "with what the last command had exported no shell starts: the next command "
                     "starts in the directory and with the variables from before it"
@@ -4190,9 +4184,10 @@ class Carry:
         was_taken, self._was_taken = self._was_taken, taken is not None
         if taken is None:
             note = "this command's working directory and exported variables were not kept"
-            return [note] * was_taken
-        starts[:] = start, taken[0]
-        names = join_names(taken[1])
+            return [note] if was_taken else []
+        self.next, omitted = taken
+        self._last = start
+        names = join_names(omitted)
         return ["too large to carry over to the next command: " + names] if names else []
 
 
@@ -4332,8 +4327,8 @@ SEARCH_S = 1.0          # how much longer than its time Job.wait may search for 
 HOST_SLACK_S = 2.0      # by which a supervisor may answer late; then the host gives it up
 ACCEPT_S = 5.0          # a fork server that does not start by then is replaced, as is a supervisor
                         # that does not take its request
-REQUESTS_MOST = 8       # supervisors that are asked: an idle one may end just before
-IDLE_MOST = 16          # idle supervisors that the host holds on to; with 4, 16 threads run 0.6
+MAX_REQUESTS = 8        # supervisors that are asked: an idle one may end just before
+MAX_IDLE = 16           # idle supervisors that the host holds on to; with 4, 16 threads run 0.6
                         # times as many commands a second
 RECORD_CAP_BYTES = MIB  # a larger file is no record
 # fmt: on
@@ -4487,7 +4482,7 @@ class HostEnd(Channel):
         poller.register(fd, select.POLLIN)
         return bool(poller.poll(1000 * wait_s))
 
-    def send_request(self, plan: Plan, fds: Sequence[int]) -> None:
+    def send_plan(self, plan: Plan, fds: Sequence[int]) -> None:
         """Sends the whole request. Raises OSError where it was not read in time."""
         request = pack(("run", *plan))
         self.socket.settimeout(ACCEPT_S)
@@ -4507,7 +4502,7 @@ class HostEnd(Channel):
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
 
-    def next(self, until: float) -> tuple[Any, ...] | None:
+    def next_message(self, until: float) -> tuple[Any, ...] | None:
         """The next message; None if none comes until this moment. Raises ChannelLost at the end,
         NotRun where the other end was closed before all was read there, when Linux resets the
         connection, and where a new supervisor has said nothing."""
@@ -4526,10 +4521,10 @@ class HostEnd(Channel):
         return self._messages.popleft()
 
 
-class Engine:
+class SupervisorPool:
     """The fork server and the idle supervisors of this process, for its present user and groups and
     for one interpreter: another one takes another fork server. A forked child has none of them: it
-    begins with an engine of its own."""
+    begins with a pool of its own."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
@@ -4599,27 +4594,27 @@ class Engine:
 
     def return_idle(self, channel: HostEnd) -> None:
         """The supervisor is idle again."""
-        if len(self._idle) < IDLE_MOST:
+        if len(self._idle) < MAX_IDLE:
             self._idle.append(channel)
         else:
             channel.socket.close()
 
 
-_engine = Engine()
+_pool = SupervisorPool()
 
 
 def _begin_anew() -> None:
     """In a forked child, which has no thread but this one: closes the copies of the parent's
     sockets. Jobs have no monitor here, so their records say how they stand."""
-    global _engine
-    old, _engine = _engine, Engine()
+    global _pool
+    old, _pool = _pool, SupervisorPool()
     for end in old.sockets:
         end.close()
 
 
 os.register_at_fork(
-    before=lambda: _engine.lock.acquire(),
-    after_in_parent=lambda: _engine.lock.release(),
+    before=lambda: _pool.lock.acquire(),
+    after_in_parent=lambda: _pool.lock.release(),
     after_in_child=_begin_anew,
 )
 
@@ -4646,7 +4641,7 @@ class Cancel(NotCopied):
 
     def _exchanges(self) -> list[Exchange]:
         """The commands that it ends; none of the parent in a forked child."""
-        return [exchange for exchange in list(_engine.exchanges) if self in exchange.tokens()]
+        return [exchange for exchange in list(_pool.exchanges) if self in exchange.tokens()]
 
     def cancel(self) -> None:
         """Asks every call that was given this token to stop."""
@@ -4685,20 +4680,20 @@ class Exchange:
         if state in ("asking", "over"):
             self._channel = None
             if channel is not None and is_idle and not was_stopped and not channel.stops_sent:
-                _engine.return_idle(channel)
+                _pool.return_idle(channel)
             elif channel is not None:
                 channel.socket.close()
         if state == "over":
-            _engine.exchanges.discard(self)
+            _pool.exchanges.discard(self)
         else:
-            _engine.exchanges.add(self)
+            _pool.exchanges.add(self)
 
     def tokens(self) -> Sequence[Cancel]:
         """Those that may stop the command. After the answer that is `close` alone, and only for
         what ends with this process."""
         if self.state in ("job", "held"):
             is_attached = self._plan.ephemeral or not self._plan.background
-            return [self._closing] * is_attached
+            return [self._closing] if is_attached else []
         return self._closing, self._cancel
 
     def _count_stops(self) -> int:
@@ -4726,7 +4721,7 @@ class Exchange:
 
     def _try_supervisors(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         why = ""
-        for _ in range(REQUESTS_MOST):
+        for _ in range(MAX_REQUESTS):
             self._move("asking")
             if self._count_stops():
                 return Outcome(Report("cancelled"))
@@ -4747,7 +4742,7 @@ class Exchange:
                         "how the command ended is unknown",
                     )
             if channel is not None and not channel.supervisor_pid:
-                _engine.forget_fork_server()
+                _pool.forget_fork_server()
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
     def _request(self, stdin: bytes | None) -> None:
@@ -4755,9 +4750,9 @@ class Exchange:
         supervisor; SpawnError."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            self._channel = _engine.borrow(self._python, self._count_stops)
-            pipe_bytes = share_of_pipes(len(_engine.exchanges), self._plan.background)
-            self._channel.send_request(self._plan._replace(pipe_bytes=pipe_bytes), fds)
+            self._channel = _pool.borrow(self._python, self._count_stops)
+            pipe_bytes = share_of_pipes(len(_pool.exchanges), self._plan.background)
+            self._channel.send_plan(self._plan._replace(pipe_bytes=pipe_bytes), fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem, True))
         finally:
@@ -4776,7 +4771,7 @@ class Exchange:
             until = self._deadline
             if until < inf:  # a stop from another thread may bring this moment forward
                 until = min(until, monotonic() + CHECK_EVERY_S)
-            message = channel.next(until)
+            message = channel.next_message(until)
             if message is None:
                 if monotonic() >= self._deadline:
                     return self._hung_outcome(channel)
@@ -4969,7 +4964,7 @@ class Job(NotCopied):
         self.created = report.created
 
     def _take_end(self, report: Report, streams: Sequence[Captured]) -> None:
-        """How the job has ended, from its monitor."""
+        """Takes from the monitor how the job has ended."""
         self._streams = streams
         self._report = report
 
@@ -4980,7 +4975,7 @@ class Job(NotCopied):
         """How the job stands: until it has ended its monitor or, where this process has none, the
         record says so. A job whose record says `running` and is not locked has lost its supervisor:
         the record was read after the lock was tried."""
-        if self._report.status == "running" and self not in _engine.monitored:
+        if self._report.status == "running" and self not in _pool.monitored:
             report, is_supervised = self._read_record()
             is_lost = report.status == "running" and not is_supervised
             self._report = _lost(report) if is_lost else report
@@ -5248,11 +5243,11 @@ class JobTable:
     yet to be told. No lock, which a fork of the host or a signal handler could meet held: each
     step is one operation on a dict, a list or a deque."""
 
-    def __init__(self, terms: Terms) -> None:
-        self._terms = terms
+    def __init__(self, config: ToolConfig) -> None:
+        self._config = config
         self._starting: list[Exchange] = []  # background commands that are not jobs yet
         # By number: those that this tool has started, or was asked about.
-        self._by_number: dict[int, Job] = {}
+        self._by_pid: dict[int, Job] = {}
         self._started: dict[int, Job] = {}  # those that this tool has started
         self._recent = deque[Job]()  # that have ended, the latest last
         # The jobs whose end no answer has told: when each began, and what the next answer says.
@@ -5268,7 +5263,7 @@ class JobTable:
         self._starting.append(exchange)
         live = self.live()
         count = len(live) + self._starting.index(exchange)
-        most = self._terms.max_jobs
+        most = self._config.max_jobs
         if count < most:
             return None
         self.release_place(exchange)
@@ -5288,22 +5283,22 @@ class JobTable:
         """Enters the job that an answer tells of; None where it tells of none."""
         if not outcome.report.supervisor:
             return None
-        job = Job(outcome.path or "", self._terms.profile.grace_s, outcome.report)
+        job = Job(outcome.path or "", self._config.profile.grace_s, outcome.report)
         shown_bytes = sum(without_unfinished(stream).total_bytes for stream in outcome.raw)
         job._shown_bytes = min(shown_bytes, FILE_CAP_BYTES, job._size())  # the file has no more
-        self._by_number[job.pid] = job
+        self._by_pid[job.pid] = job
         return job
 
     def start_monitor(self, job: Job, exchange: Exchange, is_kept: bool) -> None:
         """Starts the monitor thread of a job, whose end is to be told."""
         self.release_place(exchange)  # at once, so that the job is not counted twice
         self._started[job.pid] = job
-        _engine.monitored.add(job)
+        _pool.monitored.add(job)
         if not exchange.start_thread(partial(self._monitor, job, exchange, is_kept)):
-            _engine.monitored.discard(job)
+            _pool.monitored.discard(job)
 
     def _monitor(self, job: Job, exchange: Exchange, is_kept: bool) -> None:
-        """What the monitor thread of a job does."""
+        """Runs in the monitor thread of a job."""
         with exchange.await_end() as end:
             if end is None:
                 end = Outcome(_lost(job._report)._replace(duration_s=job.duration_s))
@@ -5311,27 +5306,27 @@ class JobTable:
             self._end_notes.append((job.created, ended_note(job.output_file, end), job))
             # A check shows the streams of a kept command alone, and no program gets them whole.
             raw = end.raw if is_kept else ()
-            job._take_end(end.report, [narrow(stream, self._terms.profile) for stream in raw])
+            job._take_end(end.report, [narrow(stream, self._config.profile) for stream in raw])
         self._recent.append(job)
         if len(self._recent) > ENDED_JOBS_KEPT:  # REQ-BASH-021.8
             oldest = self._recent.popleft()
             oldest._take_end(oldest._report, ())
-        on_end = self._terms.on_job_end
+        on_end = self._config.on_job_end
         if on_end is not None:
             on_end(job)  # an exception goes to threading.excepthook, with no other effect
 
     def forget(self, job: Job | None) -> None:
         """Forgets the job, if there is one, of a command whose answer nobody gets."""
         if job is not None:
-            self._by_number.pop(job.pid, None)
+            self._by_pid.pop(job.pid, None)
 
-    def all(self) -> list[Job]:
+    def list_all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first."""
-        jobs, profile = list(self._by_number.values()), self._terms.profile
-        if self._terms.lists_folder:
+        jobs, profile = list(self._by_pid.values()), self._config.profile
+        if self._config.lists_folder:
             listed = {job.output_file for job in jobs}
             with suppress(OSError):
-                for path in own_outputs(self._terms.folder, profile.file_prefix) - listed:
+                for path in own_outputs(self._config.folder, profile.file_prefix) - listed:
                     with suppress(OSError):  # no job, removed, damaged, or another user's
                         jobs.append(Job(path, profile.grace_s))
         return sorted(jobs, key=lambda job: job.created)
@@ -5339,13 +5334,13 @@ class JobTable:
     def get(self, pid: int) -> Job:
         """The job with this number in its latest use; of a job that is known the files may be
         gone. Raises LookupError, with the jobs that run."""
-        latest = self._by_number.get(pid)
+        latest = self._by_pid.get(pid)
         if latest is not None and latest.status == "running":
             return latest
-        jobs = self.all()  # the number may have been given again
+        jobs = self.list_all()  # the number may have been given again
         for job in jobs:
             if job.pid == pid:
-                latest = self._by_number[pid] = job
+                latest = self._by_pid[pid] = job
         if latest is None:
             running = [job for job in jobs if job.status == "running"]
             named = name_jobs(running[-JOBS_NAMED:]) or "none"
@@ -5363,19 +5358,17 @@ class JobTable:
                 ended.append(self._end_notes.popleft())
         ended.sort()
         # Nothing is told of a job that was dropped, whose number is not known any more.
-        return [
-            note for _, note, job in ended if job is not told and job.pid in self._by_number
-        ]
+        return [note for _, note, job in ended if job is not told and job.pid in self._by_pid]
 
 
 class Session:
     """How a tool answers its calls, and what is remembered from one to the next."""
 
-    def __init__(self, terms: Terms, withheld: Withheld) -> None:
-        self.terms = terms
+    def __init__(self, config: ToolConfig, withheld: Withheld) -> None:
+        self.config = config
         self.python = _python()
-        self.jobs = JobTable(terms)
-        self._carry = Carry(terms.first)
+        self.jobs = JobTable(config)
+        self._carry = Carry(config.first)
         # What no answer has told yet: withheld names, and a note.
         self._withheld = withheld
         self._hints = [
@@ -5394,13 +5387,13 @@ class Session:
         elif self.closing.count:
             outcome = reject("closed", "this tool is closed")
         elif isinstance(request, Restart):  # REQ-BASH-028.8
-            self._carry.restart()
+            self._carry = Carry(self.config.first)
             told = NO_STREAM._replace(
                 text="the working directory and the exported variables "
                 "are those of the beginning again"
             )
             outcome = Outcome(Report("exited", exit_code=0), stdout=told)
-        elif refusal := judge_command(request, self.terms):
+        elif refusal := judge_command(request, self.config):
             outcome = refusal
         else:
             return self._run(request, cancel, on_live)
@@ -5416,7 +5409,7 @@ class Session:
         """The result, with the notes that are told once; a call that was withdrawn takes none.
         `passed`: names of the variables that the command had."""
         if cancel._withdrawn:
-            return present(outcome, self.terms.profile)
+            return present(outcome, self.config.profile)
         report = outcome.report
         notes = self.jobs.take_end_notes(job if report.status != "running" else None)
         notes += outcome.notes
@@ -5431,7 +5424,7 @@ class Session:
                 "the file with the full output ends at %s: the rest was read but not saved"
                 % format_size(FILE_CAP_BYTES)
             )
-        return present(outcome._replace(notes=notes), self.terms.profile)
+        return present(outcome._replace(notes=notes), self.config.profile)
 
     def _inquire(self, inquiry: Inquiry, cancel: Cancel) -> Result:
         """What a job has said since the last time, or how it ended. An error only for a number that
@@ -5441,7 +5434,7 @@ class Session:
         except LookupError as problem:
             return self._finish(reject("no_such_job", str(problem)), cancel)
         is_ended = not inquiry.kill or job._end(cancel)
-        outcome = job._next_outcome(self.terms.profile)
+        outcome = job._next_outcome(self.config.profile)
         survives = not is_ended and outcome.report.status != "lost"
         if survives:
             notes = *outcome.notes, "could not be killed: pid %d" % inquiry.pid
@@ -5453,10 +5446,9 @@ class Session:
         it, the command is ended, its file removed and its job forgotten."""
         for exchange in self.closing._exchanges():
             exchange.notice_end()
-        # The list as it is now: a restart meanwhile makes another (see Carry).
-        starts = self._carry.starts
-        start = starts[1]
-        plan = make_plan(self.terms, request, on_live is not None, start)
+        carry = self._carry  # as it is now: a restart meanwhile makes another
+        start = carry.next
+        plan = make_plan(self.config, request, on_live is not None, start)
         exchange = Exchange(plan, self.python, self.closing, cancel)
         job = None
         is_answered = False
@@ -5466,15 +5458,15 @@ class Session:
             job = self.jobs.add(outcome)
             report, notes = outcome.report, list(outcome.notes)
             if plan.carries or (report.error == "spawn_failed" and not request.env):
-                notes += self._carry.take_over(report, start, starts)
+                notes += carry.take_over(report, start)
             outcome = outcome._replace(notes=notes, mode=request.mode, command=request.command)
-            outcome = fit_streams(outcome, self.terms.profile)
+            outcome = fit_streams(outcome, self.config.profile)
             if cancel._withdrawn:
                 report = report._replace(status="cancelled", exit_code=None)
                 return self._finish(outcome._replace(report=report, path=None), cancel)
             result = self._finish(outcome, cancel, job, plan.env)
             if request.whole and result.truncated:
-                result = with_whole_streams(result, self.terms.profile)
+                result = with_whole_streams(result, self.config.profile)
             if job is not None and report.status == "running":
                 self.jobs.start_monitor(job, exchange, outcome.kept)
             is_answered = True
@@ -5561,7 +5553,7 @@ class BashTool(NotCopied):
         first = Start(fsencode(check_directory(cwd)), encode_env(passed))
         folder = default_folder(row) if state_dir is None else check_state_folder(state_dir)
         self._on_call = on_call
-        terms = Terms(
+        config = ToolConfig(
             profile=row,
             first=first,
             shell=words,
@@ -5574,17 +5566,17 @@ class BashTool(NotCopied):
             max_jobs=max_jobs,
             on_job_end=on_job_end,
         )
-        self._session = Session(terms, withheld)
+        self._session = Session(config, withheld)
 
     @property
     def cwd(self) -> str:
         """The directory of every command; with `carry`, of the first one."""
-        return os.fsdecode(self._session.terms.first.cwd)
+        return os.fsdecode(self._session.config.first.cwd)
 
     @property
     def profile(self) -> Profile:
         """How the tool speaks to the model."""
-        return self._session.terms.profile
+        return self._session.config.profile
 
     @property
     def closed(self) -> bool:
@@ -5676,7 +5668,7 @@ class BashTool(NotCopied):
     def jobs(self) -> list[Job]:
         """The jobs of this tool, ended ones included, the oldest first; with `state_dir` those
         of that folder: also of other tools and of earlier processes."""
-        return self._session.jobs.all()
+        return self._session.jobs.list_all()
 
     def job(self, pid: int | None) -> Job:
         """The job with this number, the latest if the number was reused. Raises LookupError, naming
@@ -5775,8 +5767,8 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNKNOWN_VERSION = -32022
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # end a program, or stop its calls
-_SOURCE = 0  # the descriptor of the messages of the client
-_SINK = 1  # ... and of the answers
+_STDIN_FD = 0  # the descriptor of the messages of the client
+_STDOUT_FD = 1  # ... and of the answers
 Id = Union[str, int, float]  # 1.0 is an integer in JSON
 
 # Structured results, for hosts that ask for them. Six of sixteen hosts show the model the
@@ -5956,7 +5948,7 @@ class CallUnderway:
         self.answer: Message = {}  # the thread sets it when the call is over
         self.cancel = Cancel()
         self._wake = wake
-        self._began_s = self.told_s = monotonic()
+        self._began_at = self.told_at = monotonic()
         self._lock = threading.Lock()
 
     def fail(self, problem: BaseException) -> None:
@@ -5976,7 +5968,7 @@ class CallUnderway:
         """When a progress message is due without live output; inf if the client wants none."""
         if self.call.token is None or self.cancel._withdrawn:
             return inf
-        return self.told_s + HEARTBEAT_S
+        return self.told_at + HEARTBEAT_S
 
     def progress(self) -> Message | None:
         """The next progress message, if one is due: there is live output, or the silence was
@@ -5990,11 +5982,11 @@ class CallUnderway:
             self._output_bytes = 0
         text = mark_skipped(skipped, text)
         if not text and now >= due_at:
-            text = "[still running after %ds]" % (now - self._began_s)
+            text = "[still running after %ds]" % (now - self._began_at)
         if not text or due_at == inf:
             return None
         self._progress += 1
-        self.told_s = now
+        self.told_at = now
         return {
             "jsonrpc": "2.0",
             "method": "notifications/progress",
@@ -6014,7 +6006,9 @@ class Server:
     _at_end = False  # nothing more is read
     _has_reader = True  # of the answers
     _is_closed = False  # the tool; every foreground command is gone
-    _ends_at = inf  # the phase that `serve` is in lasts no longer; a signal ends it
+    # Of the phase that `serve` is in:
+    _ends_at = inf  # the moment at which it ends
+    _was_signalled = False  # a signal that ends the server has come
 
     def __init__(self, tool: BashTool, structured: bool) -> None:
         self._tool = tool
@@ -6034,36 +6028,36 @@ class Server:
         foreground command is gone; one more signal skips the grace, but for GOODBYE_S. Jobs go on.
         At the end of the input alone, calls may end by themselves for LAST_CALLS_S. The others are
         not answered: a late answer crashed a client (SDK for Python 1.30)."""
-        self._turn_while(lambda: not self._at_end)
-        is_told = self._ends_at < inf  # by a signal
-        ended_s = monotonic()
+        is_told = self._run_while(lambda: not self._at_end)
+        ended_at = monotonic()
         if not is_told:
-            self._turn_while(
+            self._run_while(
                 lambda: self._has_reader and (self._inbox or self._calls),
-                ended_s + LAST_CALLS_S,
+                ended_at + LAST_CALLS_S,
             )
             for underway in self._calls.values():
                 if not underway.answer:
                     underway.cancel._withdrawn = True
         threading.Thread(target=self._close, daemon=True).start()
         while not self._is_closed:
-            self._turn_while(lambda: not self._is_closed)
-            if is_told or monotonic() > ended_s + GOODBYE_S:
+            self._run_while(lambda: not self._is_closed)
+            if is_told or monotonic() > ended_at + GOODBYE_S:
                 self._tool._session.closing.cancel()
-        self._turn_while(
+        self._run_while(
             lambda: self._has_reader and (self._unsent or self._calls or self._outbox),
             monotonic() + FLUSH_S,
         )
 
-    def _turn_while(self, goes_on: Callable[[], object], until_s: float = inf) -> None:
-        """A phase of `serve`: turns while this holds, until a moment, or until a signal comes that
-        ends the server."""
-        self._ends_at = until_s
-        while goes_on() and monotonic() < self._ends_at:
-            self._turn()
+    def _run_while(self, goes_on: Callable[[], object], until: float = inf) -> bool:
+        """A phase of `serve`: while this holds, until a moment, or until a signal comes that ends
+        the server. Returns whether one has."""
+        self._ends_at, self._was_signalled = until, False
+        while goes_on() and monotonic() < self._ends_at and not self._was_signalled:
+            self._run_once()
+        return self._was_signalled
 
     def _close(self) -> None:
-        """What the thread does that closes the tool."""
+        """Runs in the thread that closes the tool."""
         try:
             self._tool.close()
         finally:
@@ -6075,7 +6069,7 @@ class Server:
         with suppress(BlockingIOError):  # a full pipe wakes the loop too
             os.write(self.wake_writer, b"\0")
 
-    def _turn(self) -> None:
+    def _run_once(self) -> None:
         """Waits until something happens, reads and writes once, handles what has come, as far as
         there is room for answers, and chooses what is written next."""
         has_room = len(self._outbox) < OUTBOX_MESSAGES
@@ -6086,28 +6080,28 @@ class Server:
             # at most the kernel's buffer is left to read. poll(2) reports that end unasked for a
             # pipe, as POLLHUP; for a socket POLLRDHUP has to be asked for.
             closed = getattr(select, "POLLRDHUP", 0)
-            poller.register(_SOURCE, select.POLLIN if has_room else closed)
+            poller.register(_STDIN_FD, select.POLLIN if has_room else closed)
         if self._has_reader:  # poll(2) reports unasked, as POLLERR, that the reader has gone
-            poller.register(_SINK, select.POLLOUT if self._unsent else 0)
+            poller.register(_STDOUT_FD, select.POLLOUT if self._unsent else 0)
         due_at = [self._ends_at]
         if not self._unsent:  # else no heartbeat can be written yet
             due_at += [underway.heartbeat_at() for underway in self._calls.values()]
         wait_s = max(0.0, min(due_at) - monotonic())
         events = dict(poller.poll(None if wait_s == inf else 1000 * wait_s))
-        if _SOURCE in events:
+        if _STDIN_FD in events:
             self._read()
-        if _SINK in events:
-            self._write(events[_SINK] == select.POLLOUT)
+        if _STDOUT_FD in events:
+            self._write(events[_STDOUT_FD] == select.POLLOUT)
         if self._wake_reader in events:
             [number] = os.read(self._wake_reader, 1)  # two signals can end two phases
-            if number == signal.SIGINT and not os.isatty(_SOURCE):
+            if number == signal.SIGINT and not os.isatty(_STDIN_FD):
                 # Ctrl-C in the terminal of a client: each call is answered. REQ-BASH-025.22
                 for underway in self._calls.values():
                     underway.cancel.cancel()
             elif number in _STOPS:
-                self._ends_at = -inf
+                self._was_signalled = True
         while self._inbox and len(self._outbox) < OUTBOX_MESSAGES:
-            if answer := self._take(self._inbox.popleft()):
+            if answer := self._handle_line(self._inbox.popleft()):
                 self._outbox.append(answer)
         if not self._unsent and (message := self._next_message()):
             # In plain ASCII: some clients split lines where Unicode does.
@@ -6118,7 +6112,7 @@ class Server:
         byte more than is allowed."""
         chunk = b""
         with suppress(OSError):  # ECONNRESET: the client has left, and did not read all
-            chunk = os.read(_SOURCE, READ_BYTES)
+            chunk = os.read(_STDIN_FD, READ_BYTES)
         self._at_end = not chunk
         first, *others = (chunk or b"\n").split(b"\n")  # the last line may have no newline
         self._line += first
@@ -6133,7 +6127,7 @@ class Server:
         try:
             if not is_ready:
                 raise BrokenPipeError
-            self._unsent = self._unsent[os.write(_SINK, self._unsent[: select.PIPE_BUF]) :]
+            self._unsent = self._unsent[os.write(_STDOUT_FD, self._unsent[: select.PIPE_BUF]) :]
             if self._is_closed:
                 self._ends_at = monotonic() + FLUSH_S
         except BlockingIOError:  # where another process has set the flag
@@ -6147,7 +6141,7 @@ class Server:
         its answer, then other answers, then the progress of the call that was silent for longest.
         Of a call that was withdrawn nothing is said any more."""
         for underway in sorted(
-            self._calls.values(), key=lambda one: (not one.answer, one.told_s)
+            self._calls.values(), key=lambda one: (not one.answer, one.told_at)
         ):
             answer = underway.answer  # no output comes after it
             if self._outbox and not answer:
@@ -6160,7 +6154,7 @@ class Server:
                     return answer
         return self._outbox.popleft() if self._outbox else None
 
-    def _take(self, message: object) -> Message | None:
+    def _handle_line(self, message: object) -> Message | None:
         """Does what a line, or a message of a batch, asks for. Returns the answer, if it is due at
         once."""
         if isinstance(message, bytes):
@@ -6179,7 +6173,7 @@ class Server:
                 return None
         asked = handle(message, self._definition)
         if isinstance(asked, Call):
-            return self._begin(asked)
+            return self._start_call(asked)
         if isinstance(asked, Withdrawal):
             if underway := self._calls.get(asked.id):
                 underway.cancel._withdrawn = True
@@ -6187,7 +6181,7 @@ class Server:
             return None
         return asked
 
-    def _begin(self, call: Call) -> Message | None:
+    def _start_call(self, call: Call) -> Message | None:
         """Starts the thread of a call, or returns why not."""
         if call.id in self._calls:
             return error_message(call.id, INVALID_REQUEST, "a call with this id is under way")
@@ -6201,14 +6195,14 @@ class Server:
             return call_message(call, answer, self._structured)
         underway = self._calls[call.id] = CallUnderway(call, self._wake)
         try:
-            threading.Thread(target=self._work, args=(underway,), daemon=True).start()
+            threading.Thread(target=self._run_call, args=(underway,), daemon=True).start()
         except RuntimeError as problem:
             underway.fail(problem)
         return None
 
-    def _work(self, underway: CallUnderway) -> None:
-        """What the thread of a call does. A call that is withdrawn before its text is made
-        takes no note with it, and leaves no job."""
+    def _run_call(self, underway: CallUnderway) -> None:
+        """Runs in the thread of a call. A call that is withdrawn before its text is made takes no
+        note with it, and leaves no job."""
         call = underway.call
         try:
             result = self._tool._answer(
@@ -6226,7 +6220,7 @@ class Server:
 
 
 @contextmanager
-def _handled(handler: Callable[[int, Any], object]) -> Iterator[None]:
+def _signals_handled(handler: Callable[[int, Any], object]) -> Iterator[None]:
     """Signals that stop this program go to this handler meanwhile: not those that it was started
     to ignore, by nohup or as a job of a shell without job control."""
     before = {
@@ -6257,7 +6251,7 @@ def serve(tool: BashTool, *, structured: bool = False) -> None:
     server = Server(tool, structured)
     before = signal.set_wakeup_fd(server.wake_writer, warn_on_full_buffer=False)
     try:
-        with _handled(_do_nothing):
+        with _signals_handled(_do_nothing):
             server.serve()
     finally:
         signal.set_wakeup_fd(before)
@@ -6291,8 +6285,8 @@ _GOES_WITH = {
 }
 
 
-def _parser() -> Any:
-    """What reads the command line."""
+def _make_parser() -> Any:
+    """Makes the parser of the command line."""
     import argparse  # only the command line pays for it
 
     parser = argparse.ArgumentParser(
@@ -6383,10 +6377,10 @@ def _add_verbs(parser: Any, verbs: Any) -> None:
     plain_verb("--version", help="print the version and this file's sha256")
 
 
-def _options(argv: Sequence[str] | None) -> Any:
+def _parse_options(argv: Sequence[str] | None) -> Any:
     """The options of the command line. For --help, and for what makes no sense, this prints how to
     use the program, and raises SystemExit."""
-    parser = _parser()
+    parser = _make_parser()
     options, others = parser.parse_known_args(argv)
     if others:
         parser.error(
@@ -6407,7 +6401,7 @@ def _options(argv: Sequence[str] | None) -> Any:
 _FLAGS = "nonzero_is_error", "saves"
 
 
-def _profile(name: str, settings: Sequence[str]) -> Profile:
+def _apply_settings(name: str, settings: Sequence[str]) -> Profile:
     """The row with this name, changed by settings NAME=VALUE, of which the last one wins. Raises
     ValueError for what makes no sense."""
     row = PROFILES[name]
@@ -6429,7 +6423,7 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
     return row
 
 
-def _typed(word: str | bytes) -> str:
+def _as_typed(word: str | bytes) -> str:
     """A word of the command line, or standard input, as the bytes that were typed, whatever the
     locale makes of them: UTF-8, where U+DC80 to U+DCFF stand for bytes that are none."""
     return fsencode(word).decode("utf-8", "surrogateescape")
@@ -6437,10 +6431,10 @@ def _typed(word: str | bytes) -> str:
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
     """Runs the command of the options, and prints the answer. Returns the exit code."""
-    command = _typed(options.command)
+    command = _as_typed(options.command)
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
-            command = _typed(stdin.read())
+            command = _as_typed(stdin.read())
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
@@ -6461,7 +6455,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
 
     signal.signal(signal.SIGALRM, lambda *_: _write(2, told))
     tool._whole = False
-    with _handled(interrupted):
+    with _signals_handled(interrupted):
         result = tool.run(
             command,
             mode=options.mode,
@@ -6493,16 +6487,16 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
         _write(1, line + "\n")
 
 
-def _logger(path: str) -> OnCall:
-    """What appends a line of JSON for each call to a file of mode 0600, in one write, so that
-    several servers may share the file. The output of commands is not in it. Raises OSError where
-    the file cannot be opened; one that cannot be written later is told once."""
+def _make_logger(path: str) -> OnCall:
+    """Returns a function that appends a line of JSON for each call to a file of mode 0600, in one
+    write, so that several servers may share the file. The output of commands is not in it. Raises
+    OSError if the file cannot be opened; one that cannot be written later is told once."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     problems: list[OSError] = []
 
     def log(arguments: object, result: Result) -> None:
         """Appends the line of a call."""
-        told = {name: getattr(result, name) for name in FACTS}
+        told = {name: getattr(result, name) for name in SHARED_FIELDS}
         line = {"time": time.time(), "arguments": arguments, **told}
         try:
             os.write(fd, json.dumps(line).encode() + b"\n")
@@ -6524,7 +6518,7 @@ def _open_standard() -> None:
     os.close(fd)
 
 
-def _use(tool: BashTool, options: Any) -> int:
+def _perform(tool: BashTool, options: Any) -> int:
     """Does what the options ask for. Returns the exit code of the process."""
     # `ps` must not show the command, nor `pkill -f` of a word in it end the tool. REQ-BASH-012.4
     take_own_name()
@@ -6550,14 +6544,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Does what the command line asks for. Returns the exit code of the process."""
     _open_standard()
     try:
-        options = _options(argv)
+        options = _parse_options(argv)
         if options.version:
             import hashlib  # 2 ms, for --version alone
 
             own = hashlib.sha256(_read_file(__file__))  # OSError where the file is gone
             _write(1, "bash_tool %s sha256:%s\n" % (__version__, own.hexdigest()))
             return 0
-        profile = _profile(
+        profile = _apply_settings(
             options.profile, os.environ.get("BASH_TOOL_SET", "").split() + options.set
         )
         if options.command:  # a job that is kept would end with this process
@@ -6566,17 +6560,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.cwd,
             profile=profile,
             timeout_s=None if options.command else options.timeout,
-            deny=list(map(_typed, options.deny)),
+            deny=list(map(_as_typed, options.deny)),
             keep_env=options.keep_env,
             drop_env=options.drop_env,
             state_dir=default_folder(profile)
             if options.state_dir is None
             else options.state_dir,
-            on_call=None if options.log is None else _logger(options.log),
+            on_call=None if options.log is None else _make_logger(options.log),
             carry=options.carry,
             ephemeral=options.ephemeral,
         ) as tool:
-            return _use(tool, options)
+            return _perform(tool, options)
     except SystemExit as ending:  # of argparse, whose code 2 could be the command's own
         with suppress(OSError, AttributeError):  # there may be no standard output
             sys.stdout.flush()

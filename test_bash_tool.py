@@ -617,7 +617,7 @@ def test_req_bash_003_10_a_daemon_is_named():
         assert eventually(lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1)
 
 
-@clause("003.11", saboteur=("JobTable.all", "self._terms.lists_folder", "False"))
+@clause("003.11", saboteur=("JobTable.list_all", "self._config.lists_folder", "False"))
 def test_req_bash_003_11_lists_what_anybody_started():
     program = """
         for n in sys.argv[1:]:
@@ -1377,7 +1377,9 @@ def test_req_bash_004_12_where_who_and_how_long_pass():
         assert set(withheld) == (set(some) - {"AWS_REGION"} if has_secret else set())
 
 
-@clause("004.9", saboteur=("make_plan", "terms.shell", '[b"env", *map(b"=".join, os.environb.items()), *terms.shell]'))
+@clause(
+    "004.9", saboteur=("make_plan", "config.shell", '[b"env", *map(b"=".join, os.environb.items()), *config.shell]')
+)
 def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-secret")
     with BashTool(state_dir="state") as tool:
@@ -2459,7 +2461,7 @@ def test_req_bash_010_2_the_size_is_true(writes):
     assert result.total_bytes == sum(size for size, _ in writes) and result.exit_code == 0
 
 
-@clause("010.3", saboteur=("Exchange._move", "_engine.return_idle", 'sys.modules.setdefault("leaked", []).append'))
+@clause("010.3", saboteur=("Exchange._move", "_pool.return_idle", 'sys.modules.setdefault("leaked", []).append'))
 def test_req_bash_010_3_nothing_stays():
     tool = BashTool(profile=tiny(default=0.1, grace=0.1, drain_idle_s=0.05))
 
@@ -2499,7 +2501,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert took >= idle + more or max(pauses) > idle / 2  # on a busy machine the writer itself may have been silent
 
 
-@clause("011.2", saboteur=("leftover_notes", "list_processes(leftovers), stop", '"processes", stop'))
+@clause("011.2", saboteur=("leftover_notes", "describe_processes(leftovers), stop", '"processes", stop'))
 @few(st.integers(0, 3), st.integers(1, 3))
 def test_req_bash_011_2_names_the_leftover(code, count):
     with BashTool(profile=tiny(default=AMPLE_S, drain_idle_s=0.05)) as tool:
@@ -2521,7 +2523,7 @@ def test_req_bash_011_2_names_the_leftover(code, count):
         pytest.MonkeyPatch.context() as patched,
         BashTool(profile=tiny(AMPLE_S, drain_idle_s=20, drain_total_s=20)) as tool,
     ):
-        patched.setattr(bash_tool, "LEAVING_S", 20.0)
+        patched.setattr(bash_tool, "EXITING_S", 20.0)
         for passing in ("true & ", "(sleep 0.02) >/dev/null 2>&1 & ", "sleep 0.02 & "):  # what is just ending
             assert tool.run(passing + "exit %d" % code).notes == ()
 
@@ -2595,7 +2597,7 @@ def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
         assert answer["structuredContent"]["leftovers"] == sorted(numbers) and len(numbers) == count
 
 
-@clause("011.7", saboteur=("name_descendants", "if arguments and", "if"))
+@clause("011.7", saboteur=("list_descendants", "if arguments and", "if"))
 def test_req_bash_011_7_what_is_ending_is_not_named():
     tool = BashTool(profile=tiny(default=AMPLE_S, drain_idle_s=0.1))
 
@@ -2667,7 +2669,7 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 
 
 @pytest.mark.parametrize("face", ["server", "command line", "library"])
-@clause("012.4", saboteur=("_use", "take_own_name()", "pass"))
+@clause("012.4", saboteur=("_perform", "take_own_name()", "pass"))
 def test_req_bash_012_4_names_of_its_own(face):
     folder = Path(tempfile.mkdtemp()) / "python-server"
     folder.mkdir()
@@ -3272,12 +3274,12 @@ def test_req_bash_015_5_close_ends_what_runs():
     assert not any(map(alive, pids)) and tool.run("echo hi").error == "closed"
 
 
-@clause("015.6", saboteur=("Engine.borrow", "suppress(BlockingIOError)", "suppress(KeyError)"))
+@clause("015.6", saboteur=("SupervisorPool.borrow", "suppress(BlockingIOError)", "suppress(KeyError)"))
 def test_req_bash_015_6_each_waits_for_its_turn():
     program = """
         import socket
         tool, cancels = BashTool(), [Cancel() for _ in range(60)]
-        engine, answers = sys.modules[BashTool.__module__]._engine, {}
+        engine, answers = sys.modules[BashTool.__module__]._pool, {}
         busy = threading.Thread(target=tool.run, args=("echo $PPID >one; mv one supervisor; until [ -e go ]; do sleep 0.1; done",))
         busy.start()
         while not os.path.exists("supervisor"):
@@ -3405,7 +3407,7 @@ def test_req_bash_017_5_version():
     assert cli("--version").stdout.decode() == "bash_tool %s sha256:%s\n" % (bash_tool.__version__, digest)
 
 
-@clause("017.6", saboteur=("_parser", 'os.environ.get("BASH_TOOL_PROFILE", "modes")', '"modes"'))
+@clause("017.6", saboteur=("_make_parser", 'os.environ.get("BASH_TOOL_PROFILE", "modes")', '"modes"'))
 def test_req_bash_017_6_environment():
     for name in (*PROFILES, "JOBS"):
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
@@ -3416,7 +3418,7 @@ def test_req_bash_017_6_environment():
         assert b"BASH_TOOL_PROFILE" in done.stderr, done
 
 
-@clause("017.7", saboteur=("main", "deny=list(map(_typed, options.deny)),", ""))
+@clause("017.7", saboteur=("main", "deny=list(map(_as_typed, options.deny)),", ""))
 def test_req_bash_017_7_deny():
     @few(st.lists(words, min_size=1, max_size=3), st.integers(0, 2), known_commands())
     @example(["one", "two"], 1, Known(""))
@@ -3546,7 +3548,7 @@ def test_req_bash_017_12_limits_that_are_set():
         assert client.said("seq 1000").startswith(cut)
 
 
-@clause("017.13", saboteur=("_logger", '"arguments": arguments, *', "*"))
+@clause("017.13", saboteur=("_make_logger", '"arguments": arguments, *', "*"))
 @fewest(st.lists(known_commands(), min_size=1, max_size=3))
 def test_req_bash_017_13_a_log(commands):
     log, short = Path(tempfile.mkdtemp(), "log"), {"timeouts": {"grace_s": 0.3}}
@@ -3580,7 +3582,7 @@ def test_req_bash_017_13_a_log(commands):
         assert client.end() == 0 and client.complaints().count("\n") == client.complaints().count("/dev/full") == 1
 
 
-@clause("017.14", saboteur=("_use", "job.kill()", "True"))
+@clause("017.14", saboteur=("_perform", "job.kill()", "True"))
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["row", "json"])
 def test_req_bash_017_14_kill(form):
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
@@ -3690,7 +3692,7 @@ def test_req_bash_018_3_an_answer_that_is_none(answer):
     assert not os.path.exists("made")
 
 
-@clause("019.1", saboteur=("Engine._start_server", "for python", "os.umask(0o11)\nfor python"))
+@clause("019.1", saboteur=("SupervisorPool._start_server", "for python", "os.umask(0o11)\nfor python"))
 def test_req_bash_019_1_the_host_is_left_as_it_was():
     printed = in_host(
         """
@@ -3722,8 +3724,8 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
     "019.2",
     saboteur=(
         "Exchange._request",
-        "self._channel = _engine.borrow",
-        "[n._line and n._line.send_stops(9) for n in list(_engine.exchanges)]\nself._line = _engine.borrow",
+        "self._channel = _pool.borrow",
+        "[n._channel and n._channel.send_stops(9) for n in list(_pool.exchanges)]\nself._channel = _pool.borrow",
     ),
 )
 @fewest(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
@@ -4563,7 +4565,7 @@ def test_req_bash_025_6_structured_content(name):
         os.killpg(pid, signal.SIGKILL)
 
 
-@clause("025.7", saboteur=("Server._begin", "True).start(", "True).run("))
+@clause("025.7", saboteur=("Server._start_call", "True).start(", "True).run("))
 def test_req_bash_025_7_calls_run_concurrently():
     numbers = itertools.count()
     os.mkfifo("nap")
@@ -4584,7 +4586,7 @@ def test_req_bash_025_7_calls_run_concurrently():
         whatever_runs()
 
 
-@clause("025.8", saboteur=("Server._take", "underway.cancel.cancel()", "pass"))
+@clause("025.8", saboteur=("Server._handle_line", "underway.cancel.cancel()", "pass"))
 def test_req_bash_025_8_a_withdrawn_call():
     def until(id_):
         messages = []
@@ -4619,7 +4621,7 @@ def test_req_bash_025_8_a_withdrawn_call():
         client.ask("ping")
 
 
-@clause("025.9", saboteur=("Server.serve", "is_told or monotonic() > ended_s + GOODBYE_S", "False"))
+@clause("025.9", saboteur=("Server.serve", "is_told or monotonic() > ended_at + GOODBYE_S", "False"))
 @pytest.mark.parametrize("goodbye", first_of(["EOF", "close", "TERM", "HUP"], "EOF"))
 def test_req_bash_025_9_goodbye(goodbye):
     with Client(timeouts={"grace_s": 60}) as client:
@@ -4645,7 +4647,7 @@ def test_req_bash_025_9_goodbye(goodbye):
             os.killpg(job, signal.SIGKILL)
 
 
-@clause("025.22", saboteur=("Server._turn", "number == signal.SIGINT and not os.isatty(_SOURCE)", "False"))
+@clause("025.22", saboteur=("Server._run_once", "number == signal.SIGINT and not os.isatty(_STDIN_FD)", "False"))
 def test_req_bash_025_22_an_interrupt_cancels():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background was started to ignore it
     with Client(timeouts={"grace_s": 60}) as client:
@@ -4680,7 +4682,7 @@ def test_req_bash_025_22_an_interrupt_cancels():
         os.killpg(job, signal.SIGKILL)
 
 
-@fault("req_bash_025_23", saboteur=("Server._work", "except BaseException as bug", "except Exception as bug"))
+@fault("req_bash_025_23", saboteur=("Server._run_call", "except BaseException as bug", "except Exception as bug"))
 @clause("025.23", saboteur=("serve", "signal.set_wakeup_fd(before)", "pass"))
 def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
     program = """
@@ -4722,7 +4724,7 @@ def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
 BOM = b"\xef\xbb\xbf"
 
 
-@clause("025.24", saboteur=("Server._take", ".removeprefix(codecs.BOM_UTF8)", ""))
+@clause("025.24", saboteur=("Server._handle_line", ".removeprefix(codecs.BOM_UTF8)", ""))
 @fewer(st.integers(0, 2), any_of(b"", b"\r"))
 @example(0, b"")
 def test_req_bash_025_24_a_byte_order_mark(blanks, end):
@@ -4888,7 +4890,7 @@ def test_req_bash_025_12_no_request():
         client.process.stderr.close()
 
 
-@clause("025.13", saboteur=("Server._take", "isinstance(message, list) and message", "False"))
+@clause("025.13", saboteur=("Server._handle_line", "isinstance(message, list) and message", "False"))
 @few(st.lists(st.one_of(*messages().values()).filter(lambda message: message != []), min_size=1, max_size=6))
 def test_req_bash_025_13_batches(messages):
     answers = [bash_tool.handle(message, DEFINITION) for message in messages]
@@ -4966,7 +4968,7 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
             os.killpg(job, signal.SIGKILL)
 
 
-@clause("025.17", saboteur=("Server._begin", "call.id in self._calls", "False"))
+@clause("025.17", saboteur=("Server._start_call", "call.id in self._calls", "False"))
 def test_req_bash_025_17_an_id_in_use():
     numbers = itertools.count()
     ids = st.integers(-(2**53), 2**53) | st.text(max_size=8) | st.integers(0, 99).map(str)
@@ -4996,7 +4998,7 @@ def test_req_bash_025_17_an_id_in_use():
         is_refused()
 
 
-@clause("025.18", saboteur=("Server._begin", ">= MAX_CALLS", "> MAX_CALLS"))
+@clause("025.18", saboteur=("Server._start_call", ">= MAX_CALLS", "> MAX_CALLS"))
 def test_req_bash_025_18_too_many_calls():
     assert bash_tool.MAX_CALLS == 64
     with Client(module=variant_module(MAX_CALLS="3"), timeouts={"grace_s": 0.3}) as client:
@@ -5914,8 +5916,8 @@ def test_req_bash_028_4_is_not_seen(known, traced):
     "028.5",
     saboteur=(
         "Carry.take_over",
-        "starts[:] = start, taken[0]",
-        "starts[:] = start, starts[1] if start is not starts[1] else taken[0]",
+        "self.next, omitted = taken",
+        "omitted = taken[1]; self.next = taken[0] if start is self.next else self.next",
     ),
 )
 @few(st.permutations(range(4)))
@@ -5978,7 +5980,14 @@ def test_req_bash_028_7_says_what_persists():
             assert tool.call(given).error == "invalid_arguments"
 
 
-@clause("028.8", saboteur=("Session.answer", "self._carry.restart()", "self._carry.starts[:] = [self.terms.first] * 2"))
+@clause(
+    "028.8",
+    saboteur=(
+        "Session.answer",
+        "Carry(self.config.first)",
+        "vars(self._carry).update(next=self.config.first) or self._carry",
+    ),
+)
 @pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
 def test_req_bash_028_8_restart(row):
     with BashTool("/", profile=row, carry=True) as tool, ThreadPoolExecutor(1) as pool:
@@ -6077,7 +6086,7 @@ def test_req_bash_028_13_what_is_too_large_is_left_out(sizes):
         assert not shown.notes and not tool.run("true").notes
 
 
-@clause("028.14", saboteur=("Carry.take_over", "starts[:] = self._first, starts[0]", "pass"))
+@clause("028.14", saboteur=("Carry.take_over", "self.next, self._last = self._last, self._first", "pass"))
 @few(st.integers(1, 3), st.booleans())
 def test_req_bash_028_14_a_state_that_starts_no_shell_is_dropped(before, background):
     os.makedirs("bad", exist_ok=True)
@@ -6099,7 +6108,7 @@ def test_req_bash_028_14_a_state_that_starts_no_shell_is_dropped(before, backgro
 UNSAVED = ["trap : EXIT", "exec true", "kill -9 $$", "kill $$; sleep 9", "sleep 60", "kill -9 $PPID; sleep 60"]
 
 
-@clause("028.15", saboteur=("Carry.take_over", "* was_taken", ""))
+@clause("028.15", saboteur=("Carry.take_over", "if was_taken else []", ""))
 @few(st.lists(any_of(*UNSAVED, "true", "false"), min_size=2, max_size=6))
 @example(["sleep 60", "exec true", "true", "kill -9 $$"])
 def test_req_bash_028_15_says_what_was_not_kept(ends):
@@ -6115,7 +6124,7 @@ def test_req_bash_028_15_says_what_was_not_kept(ends):
 
 
 # ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
-@clause("029.1", saboteur=("make_plan", "ephemeral=terms.ephemeral", "ephemeral=False"))
+@clause("029.1", saboteur=("make_plan", "ephemeral=config.ephemeral", "ephemeral=False"))
 def test_req_bash_029_1_closing_leaves_nothing():
     def opened():
         return BashTool(profile=tiny(default=AMPLE_S), ephemeral=True, max_jobs=99)

@@ -373,9 +373,9 @@ def warm_up(module=bash_tool):
     """Fills the place for idle supervisors, each of which holds a descriptor of the host: how many of them there are
     after some calls is a matter of luck, but never more than now."""
     tool, begun = module.BashTool(), Path(tempfile.mkdtemp(), "begun")
-    each = "echo >> %s; until [ $(wc -l < %s) = %d ]; do sleep 0.1; done" % (begun, begun, module.IDLE_MOST)
-    with ThreadPoolExecutor(module.IDLE_MOST) as pool:
-        assert all(result.ok for result in pool.map(tool.run, [each] * module.IDLE_MOST))
+    each = "echo >> %s; until [ $(wc -l < %s) = %d ]; do sleep 0.1; done" % (begun, begun, module.MAX_IDLE)
+    with ThreadPoolExecutor(module.MAX_IDLE) as pool:
+        assert all(result.ok for result in pool.map(tool.run, [each] * module.MAX_IDLE))
 
 
 def no_leak(calls, rounds=3):

@@ -312,8 +312,8 @@ def test_row_04_a_fork_server_that_is_hit_at_once():
         import bash_tool
         for n in range(12):
             with BashTool(profile=row(default=60)) as tool:
-                bash_tool._engine.forget_fork_server()
-                bash_tool._engine._idle = []
+                bash_tool._pool.forget_fork_server()
+                bash_tool._pool._idle = []
                 hit = subprocess.Popen(["sh", "-c", "sleep %g; exec pkill -9 %s" % (n / 200, sys.argv[1])])
                 say(tool.run("echo alive").stdout, tool._session.python == sys.executable)
                 hit.wait()

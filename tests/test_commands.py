@@ -45,7 +45,7 @@ def for_an_ordinary_user(token):
 
 
 @needs_proc
-@fault("a_server_is_not_dumpable", saboteur=("_use", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"))
+@fault("a_server_is_not_dumpable", saboteur=("_perform", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"))
 def test_a_server_is_not_dumpable_by_its_commands():
     """A command cannot read the environment of the server. A user with root's capabilities can: a suite that root has
     started asks as another user."""
@@ -60,7 +60,7 @@ def test_a_server_is_not_dumpable_by_its_commands():
 
 @exhaustive
 @needs_proc
-@fault("the_command_line_is_not_dumpable", saboteur=("_use", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"))
+@fault("the_command_line_is_not_dumpable", saboteur=("_perform", "_prctl(_PR_SET_DUMPABLE, 0)", "pass"))
 def test_the_command_line_is_not_dumpable_by_its_command():
     """A command cannot read the environment of the command line, unless it has root's capabilities."""
     token = "tok-" + os.urandom(6).hex()

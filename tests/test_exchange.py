@@ -120,14 +120,14 @@ class Line:
         self.life, self.lives, self.is_shut, self.is_closed = None, True, False, False  # closed by the supervisor
         self.host_closed = False
         self.facts = dict(
-            stops=0, kills=0, host_gone=False, returncode=None, exited_at=0.0, heard_at=0.0, heard_bytes=0
+            host_stops=0, job_stops=0, nobody_reads=False, returncode=None, exited_at=0.0, heard_at=0.0, heard_bytes=0
         )
         self.abandoned, self.leftover_lives, self.shell_lives = False, False, False
         self.send("hello", 4242)
 
     # The host's end
 
-    def send_request(self, plan, fds):
+    def send_plan(self, plan, fds):
         if self.world.refuses("full"):
             raise OSError("not read in time")
         self.check(BY_HOST, "run")
@@ -157,7 +157,7 @@ class Line:
         self.world.pass_time(until, self.has_come)
         return self.has_come()
 
-    def next(self, until):
+    def next_message(self, until):
         if not self.wait(until):
             return None
         message = self.to_host[0][1]
@@ -219,12 +219,12 @@ class Line:
             if not action:
                 break
             getattr(self, action)()
-        if self.life and self.life.phase == "over" and self.facts["host_gone"]:
+        if self.life and self.life.phase == "over" and self.facts["nobody_reads"]:
             self.hang_up()
 
     def hear(self, message):
         if message is None or message[0] == "leave":
-            self.facts["host_gone"] = True
+            self.facts["nobody_reads"] = True
             self.abandoned |= message is not None
             if not self.life:
                 self.hang_up()
@@ -232,7 +232,7 @@ class Line:
             self.life = bash_tool.Life(message[1], False, self.world.now)
             self.shell_lives, self.leftover_lives = True, self.world.leftover
         else:
-            self.facts["stops"] = max(self.facts["stops"], message[1])
+            self.facts["host_stops"] = max(self.facts["host_stops"], message[1])
 
     def pair(self):
         """The state of one end goes with the phase of the other."""
@@ -249,11 +249,11 @@ class Line:
     def report(self):
         status = self.life.status or "exited"
         self.report_as(status, exit_code=0 if status == "exited" else None, is_over=self.life.phase == "over")
-        if self.facts["host_gone"]:
+        if self.facts["nobody_reads"]:
             self.hang_up()
 
     def end_output(self):
-        if self.life.has_stayed and self.facts["host_gone"]:
+        if self.life.has_stayed and self.facts["nobody_reads"]:
             self.hang_up()
 
     def terminate(self):
@@ -340,7 +340,7 @@ def test_both_ends_in_thousands_of_histories(kind, ephemeral, events, leftover, 
 
 
 def play(monkeypatch, world):
-    monkeypatch.setattr(bash_tool, "_engine", world)
+    monkeypatch.setattr(bash_tool, "_pool", world)
     monkeypatch.setattr(bash_tool, "monotonic", lambda: world.now)
     monkeypatch.setattr(bash_tool, "time", types.SimpleNamespace(sleep=world.sleep))
     monkeypatch.setattr(bash_tool, "remove_files", lambda path: None)

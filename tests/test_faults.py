@@ -45,7 +45,7 @@ pytestmark = exhaustive
     "an_exception_at",
     saboteur=(
         "Command.report",
-        "self.channel.abandoned or (self.channel.host_gone and not life.is_announced)",
+        "self.channel.abandoned or (self.channel.nobody_reads and not life.is_announced)",
         "False",
     ),
 )
@@ -513,7 +513,7 @@ def test_a_fork_server_that_starts_slowly():
     """A fork server that a busy machine lets read little by little has read all of its code when it is asked for a
     supervisor: on Python 3.9 the code fills the socket, and a request found no room."""
     slow = "__import__('time').sleep(0.05) or os.read(control, min(65536, left - len(code)))"
-    with variant_module(("LOADER", "os.read(control, left - len(code))", slow))._engine._start_server(
+    with variant_module(("LOADER", "os.read(control, left - len(code))", slow))._pool._start_server(
         sys.executable
     ) as end:
         assert fcntl.ioctl(end, termios.TIOCOUTQ, bytes(4)) == bytes(4)  # what the other end has not read (unix(7))
@@ -521,7 +521,7 @@ def test_a_fork_server_that_starts_slowly():
 
 def test_no_socket_is_left_to_the_garbage_collector():
     """A supervisor that ends while it is idle, or that is one too many, gives a host's tests no ResourceWarning."""
-    module = variant_module(IDLE_S="0.1", IDLE_MOST="1")
+    module = variant_module(IDLE_S="0.1", MAX_IDLE="1")
     with warnings.catch_warnings(record=True) as told, module.BashTool() as tool:
         warnings.simplefilter("always")
         with ThreadPoolExecutor(2) as pool:
@@ -717,7 +717,7 @@ def test_a_file_of_another_kind_is_not_read(suffix, kind):
     )
 
 
-@fault("a_job_of_another_tool", saboteur=("JobTable.live", "self._started", "self._by_number"))
+@fault("a_job_of_another_tool", saboteur=("JobTable.live", "self._started", "self._by_pid"))
 def test_a_job_of_another_tool_takes_no_place():
     """A tool counts the jobs that it has started, not those that it was asked about."""
     with BashTool(state_dir="s") as tool, BashTool(state_dir="s", max_jobs=1) as other:

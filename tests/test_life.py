@@ -13,8 +13,8 @@ from tests.known_commands import any_of
 from tests.spec import HERE, phases, rows_of, state_diagram
 from tests.support import bash_tool, draws, exhaustive, fault
 
-CONSTANTS = "LEAVING UNKILLABLE HOST_GONE_GRACE KILL_EVERY FILTERS ASK_EVERY PATIENT LAST".split()
-LEAVING_S, UNKILLABLE_S, HOST_GONE_GRACE_S, KILL_EVERY_S, FILTERS_S, ASK_EVERY_S, PATIENT_S, LAST_S = (
+CONSTANTS = "EXITING UNKILLABLE HOST_GONE_GRACE KILL_EVERY FILTERS ASK_EVERY PARENTS_FIRST LAST_TERM".split()
+EXITING_S, UNKILLABLE_S, HOST_GONE_GRACE_S, KILL_EVERY_S, FILTERS_S, ASK_EVERY_S, PARENTS_FIRST_S, LAST_TERM_S = (
     getattr(bash_tool, name + "_S") for name in CONSTANTS
 )
 MIB, INT, TERM = 1 << 20, signal.SIGINT, signal.SIGTERM
@@ -86,7 +86,7 @@ class History(RuleBasedStateMachine):
         self.known, self.living = {1: "shell"}, {1: "shell"}  # kinds by number
         self.parents, self.slow = {1: 0}, set()
         self.facts = dict(
-            stops=0, kills=0, host_gone=False, returncode=None, exited_at=0.0, heard_at=0.0, heard_bytes=0
+            host_stops=0, job_stops=0, nobody_reads=False, returncode=None, exited_at=0.0, heard_at=0.0, heard_bytes=0
         )
         self.has_open_pipe, self.log, self.sent = True, [], {}
         self.accepted = 0  # stops in one end
@@ -144,8 +144,8 @@ class History(RuleBasedStateMachine):
     @rule(what=any_of("stop", "stop", "stop twice", "kill_job", "kill_job", "leave", "leave"))
     def somebody_ends_it(self, what):
         before, is_over = self.life.phase, self.life.phase == "over"
-        if what == "leave" and not self.facts["host_gone"]:
-            self.facts["host_gone"] = True
+        if what == "leave" and not self.facts["nobody_reads"]:
+            self.facts["nobody_reads"] = True
             if self.attached and not is_over:
                 self.attached = self.steps_allowed = False
                 self.plan = self.plan._replace(grace_s=min(self.plan.grace_s, HOST_GONE_GRACE_S))
@@ -156,12 +156,12 @@ class History(RuleBasedStateMachine):
                 self.turn()
                 assert self.life.phase in (before, "over"), "a host that left ended what goes on without it"
         elif what == "kill_job":
-            self.facts["kills"] += 1
+            self.facts["job_stops"] += 1
             if self.is_job:
                 self.accepted, self.steps_allowed = self.accepted + 1, False
         elif what != "leave":
             count = 2 if what == "stop twice" else 1
-            self.facts["stops"] += count
+            self.facts["host_stops"] += count
             if not is_over and (self.attached or self.is_job):
                 self.accepted += count
                 self.status = self.status or "cancelled"
@@ -238,7 +238,7 @@ class History(RuleBasedStateMachine):
             self.kill_from_s = min(self.kill_from_s, self.now)
         if phase == "drain" and life.phase in ("report", "over", "stay") and not self.accepted:
             quiet_s = self.now - max(self.facts["heard_at"], self.facts["exited_at"])
-            enough_s = self.plan.drain_idle_s if self.has_open_pipe else LEAVING_S
+            enough_s = self.plan.drain_idle_s if self.has_open_pipe else EXITING_S
             is_long = self.now >= self.facts["exited_at"] + self.plan.drain_total_s
             assert is_long or quiet_s >= enough_s - SAME or (self.is_childless and not self.has_open_pipe)
 
@@ -297,7 +297,7 @@ class History(RuleBasedStateMachine):
             elif self.living[pid] == "late" and (pid, INT) in self.sent:
                 inspected[pid] = inspected[pid]._replace(pending=ON_INT)
         chosen = self.life.steps.choose(inspected, now)
-        is_soon = now < self.begun_s + min(PATIENT_S, self.plan.grace_s / 10)
+        is_soon = now < self.begun_s + min(PARENTS_FIRST_S, self.plan.grace_s / 10)
         untaken = {pid for pid, seen in inspected.items() if chosen.get(pid) == INT or (is_soon and seen.pending)}
         for pid, number in chosen.items():
             assert number == TERM or self.now < self.begun_s + self.plan.grace_s / 3
@@ -312,14 +312,14 @@ class History(RuleBasedStateMachine):
 
     def last_s(self):
         """When what is busy with its ending gets TERM."""
-        return self.begun_s + self.plan.grace_s - min(LAST_S, self.plan.grace_s / 10)
+        return self.begun_s + self.plan.grace_s - min(LAST_TERM_S, self.plan.grace_s / 10)
 
     def on_terminate(self):
         states = self.life.steps.states
         if states:
             self.pass_of_steps(inf)
         for pid in self.in_order():
-            if states.get(pid) not in ("terminated", "survives", "cleans up"):
+            if states.get(pid) not in ("got TERM", "handles TERM", "cleans up"):
                 self.signal(pid, TERM)
         left = [pid for pid in self.living if states.get(pid) != "cleans up" and (pid, TERM) not in self.sent]
         assert self.is_childless or not left
@@ -347,7 +347,7 @@ class History(RuleBasedStateMachine):
         assert "report" not in self.log[:-1]
         assert self.life.status == self.status and self.life.is_job == self.is_job
         assert (self.life.phase == "over") == (self.is_childless and not self.has_open_pipe)
-        self.attached = self.plan.ephemeral and not self.facts["host_gone"]
+        self.attached = self.plan.ephemeral and not self.facts["nobody_reads"]
         self.accepted, self.begun_s = 0, inf
         self.limit_s = self.limit_s if self.plan.background else inf
 
@@ -379,7 +379,7 @@ WRONG_LIVES = [
     ("Life._report", "self.stops = 0", "pass"),
     ("Life._report", "self._limit_at = inf", "pass"),
     *(("Life._stay", "self.stops or", ""), ("Life.act", "and (self.attached or self.is_job)", "")),
-    ("Life.act", "before.kills self._has_steps = False", "before.kills"),
+    ("Life.act", "before.job_stops self._has_steps = False", "before.job_stops"),
     ("Life.act", "self._kill_at = min(self._kill_at, now + self._grace_s)", "pass"),
     *(("Life._stop", "self.status or status", "status"), ("Life._is_over", "and not self.seen.has_open_pipe", "")),
 ]
@@ -628,7 +628,7 @@ STOPS = {
         (0, {2: (TRAPPING, "TERM"), 3: (below(2, PYTHON, reads="pipe"), "TERM"), 4: (below(1, PYTHON), "INT")})
     ],
 }
-TWO_OF_THREE = ('"survives", "cleans up"', '"interrupted", "cleans up"', '"interrupted", "survives"')
+TWO_OF_THREE = ('"handles TERM", "cleans up"', '"got INT", "cleans up"', '"got INT", "handles TERM"')
 WRONG_STEPS = [
     ("takes_interrupt", "process.program not in INTERRUPTIBLE or", ""),
     ("INTERRUPTIBLE", "python make", "python"),
@@ -644,27 +644,27 @@ WRONG_STEPS = [
     ("Steps.choose", "process.program in WRAPPERS or", ""),
     ("Steps.choose", "if is_first and (", "if ("),
     ("Steps.choose", '"waits" if is_first else ""', '"waits"'),
-    ("Steps.choose", "passed_s + min(QUIET_S, self._most_s),", ""),
-    ("Steps.choose", "min(LAST_S, self._most_s)", "0"),
+    ("Steps.choose", "passed_s + min(NO_CPU_S, self._tenth_s),", ""),
+    ("Steps.choose", "min(LAST_TERM_S, self._tenth_s)", "0"),
     ("Steps.choose", "if used != self._used", "if is_first"),
     ("Steps.choose", "(process.caught | process.ignored) & _TERM", "process.ignored & _TERM"),
     ("Steps.choose", "(process.caught | process.ignored) & _TERM", "process.caught & _TERM"),
-    ("Steps.choose", '"interrupted" != before', '"interrupted"'),
+    ("Steps.choose", '"got INT" != before', '"got INT"'),
     ("Steps.choose", 'and self.living_states <= LAST_STATES', "and False"),
     ("Steps._next_state", 'and self.states.get(pid) == "spared"', "and False"),
     ("Steps._next_state", "if not before and above", "if above"),
-    *(("Steps._next_state", '"interrupted", "survives", "cleans up"', two) for two in TWO_OF_THREE),
+    *(("Steps._next_state", '"got INT", "handles TERM", "cleans up"', two) for two in TWO_OF_THREE),
     ("Steps._next_state", "passed_s >= self._grace_s / 3", "False"),
-    ("Steps._next_state", 'before == "interrupted" and passed_s', "passed_s"),
+    ("Steps._next_state", 'before == "got INT" and passed_s', "passed_s"),
     ("Steps._next_state", "and passed_s < self._busy_until_s", "and False"),
     ("Steps._next_state", 'above == "waits" or', ""),
     ("Steps._next_state", "is_pending or", ""),
     ("Steps._next_state", "and is_patient and parent.pending", "and parent.pending"),
     ("Steps._next_state", "or chosen.get(pid) == signal.SIGINT", ""),
-    ("Steps._next_state", 'if not before: return "terminated"', ""),
-    ("Steps._next_state", 'return before if parent else "terminated"', "return before"),
-    ("Steps._next_state", 'return before if parent else "terminated"', 'return "terminated"'),
-    ("LAST_STATES", '"survives"}', '"survives", "cleans up"}'),
+    ("Steps._next_state", 'if not before: return "got TERM"', ""),
+    ("Steps._next_state", 'return before if parent else "got TERM"', "return before"),
+    ("Steps._next_state", 'return before if parent else "got TERM"', 'return "got TERM"'),
+    ("LAST_STATES", '"handles TERM"}', '"handles TERM", "cleans up"}'),
     ("Steps._next_state", 'process.program == "python":', "takes_interrupt(process):"),
     ("Steps._next_state", 'and process.program == "python":', ":"),
     ("Steps._next_state", "is_spawned or process.arguments == parent.arguments", "is_spawned"),
@@ -674,15 +674,15 @@ WRONG_STEPS = [
         "process.arguments == parent.arguments",
     ),
     ("Steps._next_state", "and not process.caught & _TERM", ""),
-    ("Steps._next_state", "passed_s < min(FILTERS_S, self._most_s)", "False"),
+    ("Steps._next_state", "passed_s < min(FILTERS_S, self._tenth_s)", "False"),
     ("Steps._next_state", "is_spawned and is_patient", "is_patient"),
     ("Steps._next_state", "is_spawned and is_patient", "is_spawned"),
-    ("Steps._next_state", 'if before == "interrupted": return before', ""),
+    ("Steps._next_state", 'if before == "got INT": return before', ""),
     ("Steps._next_state", "not takes_interrupt(process)", "False"),
-    ("Steps._next_state", '(None, "interrupted", "terminated")', '("interrupted", "terminated")'),
-    ("Steps._next_state", '(None, "interrupted", "terminated")', '(None, "terminated")'),
-    ("Steps._next_state", '(None, "interrupted", "terminated")', '(None, "interrupted")'),
-    ("Steps._next_state", '"waits" if is_patient and "pipe" not in process.reads else "terminated"', '"waits"'),
+    ("Steps._next_state", '(None, "got INT", "got TERM")', '("got INT", "got TERM")'),
+    ("Steps._next_state", '(None, "got INT", "got TERM")', '(None, "got TERM")'),
+    ("Steps._next_state", '(None, "got INT", "got TERM")', '(None, "got INT")'),
+    ("Steps._next_state", '"waits" if is_patient and "pipe" not in process.reads else "got TERM"', '"waits"'),
     ("Steps._next_state", 'and "pipe" not in process.reads', ""),
 ]
 
@@ -698,7 +698,7 @@ def test_a_stop_asks_each_process_in_its_way():
             assert not [pid for pid, number in chosen.items() if sent.get(pid) == number], case  # once
             sent.update(chosen)
             states = {pid: steps.states.get(pid) for pid in known}
-            is_sent = ("interrupted", "terminated", "survives")
+            is_sent = ("got INT", "got TERM", "handles TERM")
             told = {pid: names[sent[pid]] if state in is_sent else state for pid, state in states.items()}
             assert told == {pid: wanted for pid, (_, wanted) in known.items()}, (case, now)
 

@@ -88,7 +88,7 @@ def test_methods_and_attributes(tmp_path):
     styles = table("style of `definition`")
     for style in styles:
         assert BashTool(carry=True).definition(style), style
-    (listed,) = (each.help for each in bash_tool._parser()._actions if each.dest == "schema")
+    (listed,) = (each.help for each in bash_tool._make_parser()._actions if each.dest == "schema")
     assert all(style in listed for style in styles) and set(
         re.findall(r"[a-z]+-(?:native|chat)", inspect.getdoc(BashTool.definition))
     ) <= set(styles)
@@ -235,7 +235,7 @@ def test_the_surface():
 
 
 def test_command_line():
-    parser = bash_tool._parser()
+    parser = bash_tool._make_parser()
     known, given = {}, vars(parser.parse_args(["x"]))
     for action in parser._actions:
         value = action.metavar or action.dest.upper()

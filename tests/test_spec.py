@@ -420,7 +420,7 @@ def test_spec_environment_and_patterns():
     assert set(re.findall(r"^\| `(--[a-z-]+)", server, re.MULTILINE)) < set(re.findall(r"--[a-z-]+[a-z]", options))
     variables = re.findall(r"^\| (BASH_TOOL_[A-Z]+)", server, re.MULTILINE)
     assert set(variables) == set(re.findall(r"BASH_TOOL_[A-Z]+", SOURCE))
-    taken = set(bash_tool._parser()._option_string_actions) - {"-h", "--help"}
+    taken = set(bash_tool._make_parser()._option_string_actions) - {"-h", "--help"}
     assert set(re.findall(r"--[a-z-]+[a-z]", options)) == taken
 
 

@@ -440,7 +440,7 @@ def test_what_is_busy_with_its_ending_may_end():
 
 @exhaustive
 @fault("an_ending_that_was_cut_short-1", saboteur=("Session._finish", "and not report.cut_short", ""))
-@fault("an_ending_that_was_cut_short-2", saboteur=("Steps.choose", '|= before == "interrupted"', "|= True"))
+@fault("an_ending_that_was_cut_short-2", saboteur=("Steps.choose", '|= before == "got INT"', "|= True"))
 def test_an_ending_that_was_cut_short_is_not_told_as_silence():
     Path("slow.py").write_text(BUSY % "time.sleep(1)")
     hint = "nothing was printed; a program may hold its output back: stdbuf -oL, python3 -u"

@@ -10,41 +10,40 @@ from tests.support import SOURCE
 PLAIN = set(
     """
 above absolute accept act action acts add added after all alone and anew annotations announced answer answered any
-append argparse argument arguments argv as ask asked askpass at await background base bash be become before began begin
-begun behind below blocked body borrow brackets bug busy by bytes c call callable called caller calls can cancel cap
-capped captured carrying caught changes chars check child childless children choose chosen chunk chunks cleaning clear
-code codecs codes command complete confirm container contextmanager control controls copied coroutine count counts
-create created ctypes cut cwd data dataclass deadline decode decoded decoders default define definition deny deque
-descendants describe description details dict digits dir directly directory do draw drop dropped due dumpable
-duration early echo encode engine enter entered enum env environ environment ephemeral errno error escaped evaluate
-events every exception exit exited exported f facts fail failed fault fcntl fd fds field fields file files filter
-filters final find finish finished first fit fitted flag flags flood flush fnmatch folder for form format forms found
-free from frozen fsencode function gc get given glob globs goes gone goodbye got group groups guarded half handle
+append apply argparse argument arguments argv as ask asked askpass at await background base bash be become before began
+begin begun behind below blocked body borrow brackets bug busy by bytes c call callable called caller calls can cancel
+cap capped captured carrying caught changes chars check child childless children choose chosen chunk chunks cleaning
+clear code codecs codes command complete completion config confirm container contextmanager control controls copied
+coroutine count counts cpu create created ctypes cut cwd data dataclass deadline decode decoded decoders default define
+definition deny deque descendants describe description details dict digits dir directly directory do draw drop dropped
+due dumpable duration early echo encode enter entered enum env environ environment ephemeral errno error escaped
+evaluate events every exception exit exited exiting exported f fail failed fault fcntl fd fds field fields file files
+filter filters final find finish finished first fit fitted flag flags flood flush fnmatch folder for form format forms
+found free from frozen fsencode function gc get given glob globs goes gone goodbye got group groups guarded half handle
 handled handler handshake has hashlib hear heard heartbeat held hints how hung id identity idle ids if ignored in inbox
 inf info inner input inquire inquiry instead int integer interactive internal interpret interpreter interrupt
 interrupted interruptible invalid io is iscoroutinefunction item iterable iterator join json judge k keep keeps key
-keys kib kill kills kind labels large larger last latest least leaving letter lifetime limit limits line lines list
-listed lists literal live living load loader lock log logger lone long longer longest looks loop lost main make mapping
-mark marshal matches max may medium memo merged message messages meta method mib minutes mode modes monotonic more most
-move moves n name named names narrow never new newline newlines next no non nonzero not nothing notice now nowhere
-nul null number numbers object of offset ok old oldest omitted on one only open option options os other others ours
-outbox output outputs over overload overwrite overwritten own owner pack pair parameters params parent parse parser
+keys kib kill kind labels large larger last latest least letter lifetime limit limits line lines list listed lists
+literal live living load loader lock log logger lone long longer longest looks loop lost main make mapping mark marshal
+matches max may medium memo merged message messages meta method mib minutes mode modes monotonic more most move moves n
+name named names narrow never new newline newlines next no nobody non nonzero not nothing notice now nowhere nul null
+number numbers object of offset ok old oldest omitted on once one only open option options os other others ours outbox
+output outputs over overload overwrite overwritten own owner pack pair parameters params parent parents parse parser
 part partial partly parts passed passes path patient pattern patterns pending perform persists phase pid pipe pipes
-place plain poll poller pop popen popitem pr prctl prefix present print printable problem problems proc process
-processes prog program progress properties python quiet quote raw re reached read reader reads ready reason receive
-received recent refusal refuse reject remaining remains remote remove render repeated replace require required rest
-restart return returncode right rolling room row rows rules run running s safe sanitise save saved saves scale schema
-schemas scratch scrub search seconds secret sections seen sees select selector selectors self send sent separate
-sequence serve session set setdefault setpipe setting settings settle share shell shells short shorten shown shows
-signal signals silent sink size sizes skipped slack snip socket socketpair sockets source spared spawn spawned standard
-start started starting starts stat state stateless states status stay stayed stderr stdin stdout step still strays
+place plain poll poller pool pop popen popitem pr prctl prefix present print printable problem problems proc process
+processes prog program progress properties python quiet quote raise raw re reached read reader reads ready reason
+receive received recent refusal refuse reject remaining remains remote remove render repeated replace require required
+rest restart return returncode right rolling room row rows rules run running s safe sanitise save saved saves scale
+schema schemas scratch scrub search seconds secret sections seen sees select selector selectors self send sent separate
+sequence serve session set setdefault setpipe setting settings settle share shared shell shells short shorten shown
+shows signal signalled signals silent size sizes skipped slack snip socket socketpair sockets spared spawn spawned
+standard start started starting stat state stateless states status stay stayed stderr stdin stdout step still strays
 strings structured style subprocess subreaper supervise supervised suppress surplus survives sys system sz table take
-taken takes targets task tell tells template temporary term terminate terms text texts theirs thread threading time
-timeout timeouts to told too tool total tree truncated truncation try tuple turn two type typed types unauthenticated
-underway unfinished union unit unkillable unknown unquoted unread unsent until untold unwrap update use used user v
-value variable verb verbs version versions view wait waited waiting waits wake wanted wants was watch weakref what
-where while whole why wide will with withdrawal withdrawn without word words work wrappers writable write writer
-writers wrong
+taken takes targets task tell tells template temporary tenth term terminate text texts theirs thread threading time
+timeout timeouts to told too tool total tree truncated truncation try tuple two type typed types unauthenticated
+underway unfinished union unit unkillable unknown unquoted unread unsent until untold unwrap update used user v value
+variable verb verbs version versions view wait waited waiting waits wake wanted wants was watch weakref what where
+while whole why wide will with withdrawal withdrawn without word words wrappers writable write writer writers wrong
 """.split()
 )
 # Words that are explained beside another one.

@@ -86,7 +86,7 @@ def other_ways():
             told = {key: value for key, value in schema.items() if key != "description"}
             is_required = " required" * (name in profile.required)
             yield "argument %s.%s" % (profile.name, name), json.dumps(told) + is_required
-    for one in bash_tool._parser()._actions:
+    for one in bash_tool._make_parser()._actions:
         value = one.metavar or ("" if one.nargs == 0 else one.dest.upper())
         yield "option " + (one.option_strings[-1] if one.option_strings else value), value + "?" * (one.nargs == "?")
     for name in sorted(set(re.findall(r"BASH_TOOL_[A-Z]+", SOURCE))):

@@ -356,15 +356,16 @@ def lives():
         plan = {"limit_s": chance.choice([1.5, 4, None]), "answer_after_s": None, "grace_s": chance.choice([0, 1.5]),
             "drain_idle_s": 0.5, "drain_total_s": 2, "background": n % 3 == 1, "ephemeral": n % 5 == 0}
         plan["answer_after_s"] = 0.25 if plan["background"] else chance.choice([None, None, 1])
-        now, code, childless, news, counts = 8.0, None, False, {}, {"stops": 0, "kills": 0}
+        now, code, childless, news, counts = 8.0, None, False, {}, {"host_stops": 0, "job_stops": 0}
         moments = []
         for kind in chance.sample(kinds, chance.randint(3, len(kinds))):
             now += chance.choice([0.25, 0.25, 0.5, 1, 2.5])
             if kind in ("stop", "kill"):
-                counts[kind + "s"] += 1
-                news = {kind + "s": counts[kind + "s"]}
+                counted = "host_stops" if kind == "stop" else "job_stops"
+                counts[counted] += 1
+                news = {counted: counts[counted]}
             elif kind == "leave":
-                news = {"host_gone": True}
+                news = {"nobody_reads": True}
             elif kind == "exit" and code is None:
                 code = chance.choice([0, 3, -15])
                 news = {"returncode": code, "exited_at": now}
