@@ -123,7 +123,8 @@ it by copying this file. docs/manual.md has every option, field, limit and error
 #                    ends, and last of all the fork server.
 #
 # The file reads from top to bottom: a section uses those above it. Within a section a helper may
-# stand below its one caller. "Pure" sections have no I/O of their own.
+# stand below its one caller. "Pure" sections have no I/O of their own. A name that begins with `_`
+# is no promise to a program; other classes of this file may use it.
 #
 #     1 Limits and words   what several sections use
 #     2 Supervisor         one command, its processes and its files; the fork server
@@ -310,7 +311,7 @@ def read_returncode(returncode: int) -> tuple[int, str | None]:
 
 
 def describe_stop(ended: Report) -> str:
-    """Why the tool ended a command; empty where the tool did not."""
+    """Why the tool ended a command; empty if the tool did not."""
     if ended.status == "timed_out":
         return "timed out after %s" % format_seconds(ended.limit_s)
     return "cancelled" if ended.status == "cancelled" else ""
@@ -318,7 +319,7 @@ def describe_stop(ended: Report) -> str:
 
 def describe_end(ended: Report, in_file: bool = False) -> str:
     """How a job ended: in the note in its file; else in the note of an answer and in the list of
-    jobs, where a job that was told to stop has not failed."""
+    jobs, in which a job that was told to stop has not failed."""
     stopped = describe_stop(ended)
     if stopped:
         return "failed: " + stopped
@@ -332,9 +333,9 @@ def describe_end(ended: Report, in_file: bool = False) -> str:
         elif ended.signal in STOPPING:
             how = "ended by signal %d (%s)"
         return how % (code - 128, ended.signal)
-    if not code:
-        return "completed"
-    return ("failed: exit status: %d" if in_file else "failed: exit status %d") % code
+    if code:
+        return ("failed: exit status: %d" if in_file else "failed: exit status %d") % code
+    return "completed"
 
 
 # ---- 2 Supervisor ------------------------------------------------------------------------------
@@ -368,12 +369,12 @@ END_JOB_SIGNAL = signal.SIGURG
 
 
 # Where the kernel lists the processes of this process's own PID namespace. The numbers in the /proc
-# of another namespace belong to unrelated processes. Where there is none, nothing can have this
+# of another namespace belong to unrelated processes. If there is none, nothing can have this
 # path, because /dev/null is no directory.
 PROC = (
     "/proc" if os.path.realpath("/proc/self") == "/proc/%d" % os.getpid() else "/dev/null/proc"
 )
-# False where the kernel was built without CONFIG_PROC_CHILDREN.
+# False if the kernel was built without CONFIG_PROC_CHILDREN.
 HAS_CHILDREN_FILES = os.path.exists(PROC + "/thread-self/children")
 # In a supervisor and in the fork server: whether descendants become children, and can be listed.
 # Else the process group of the shell is all that is known of a command: SPEC.md, "Fallbacks".
@@ -485,7 +486,7 @@ def data_file(what: str, data: bytes) -> int:
 
 
 def make_folder(path: str) -> None:
-    """Makes the state folder if need be. Raises OSError, also where another user could change files
+    """Makes the state folder if need be. Raises OSError, also if another user could change files
     there: since the tool was made, a cleaner of /tmp may have removed the folder, and another user
     may have made one of the same name."""
     os.makedirs(path, 0o700, exist_ok=True)
@@ -569,8 +570,8 @@ def _stat(pid: int) -> list[bytes]:
 
 
 def identity(pid: int) -> list[int]:
-    """Number and start time of a process. No later owner of the number has its start time; without
-    /proc that is 0."""
+    """The pid and the start time of a process. No later process with this pid has its start time;
+    without /proc that is 0."""
     fields = _stat(pid)
     return [pid, int(fields[19]) if fields else 0]
 
@@ -585,7 +586,7 @@ def _children(pid: int) -> list[int]:
 
 
 def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
-    """The live processes below this one, as a dict from number to process group. Parents come
+    """The live processes below this one, as a dict from pid to process group. Parents come
     before their children, later siblings before earlier ones. `spared`: children of this process
     that are left out, with all that is below them."""
     found = {}
@@ -613,12 +614,12 @@ def _status_field(pid: int, field: bytes) -> bytes:
 
 
 def has_inner_number(pid: int) -> bool:
-    """True for a process in a PID namespace below this one, in which it has another number."""
+    """True for a process in a PID namespace below this one, in which it has another pid."""
     return b"\t" in _status_field(pid, b"NSpid")
 
 
 def _signal(pid: int, *numbers: int, to_group: bool = False) -> bool:
-    """Sends the signals in this order to a process, or to a process group. False where that is gone
+    """Sends the signals in this order to a process, or to a process group. False if that is gone
     or not to be signalled (kill(2))."""
     send = os.killpg if to_group else os.kill
     try:
@@ -641,7 +642,7 @@ def _kill_below(spared: Iterable[int] = ()) -> bool:
 
 
 def _reap() -> tuple[dict[int, int], bool]:
-    """Reaps every child that has ended, orphans included: their statuses by their numbers; and
+    """Reaps every child that has ended, orphans included. Returns their statuses by pid, and
     whether no child is left (ECHILD, waitpid(2))."""
     ended: dict[int, int] = {}
     while True:
@@ -671,7 +672,7 @@ class ListedProcess(NamedTuple):
 
 
 def list_descendants() -> list[ListedProcess]:
-    """Lists the live processes below this one by number, without those that are just ending. It
+    """Lists the live processes below this one by pid, without those that are just ending. It
     also leaves out the helper of busybox `timeout`: a process without children that leads its own
     group and checks each second whether the command lives (coreutils/timeout.c of busybox)."""
     import re
@@ -735,7 +736,7 @@ class Captured(NamedTuple):
     head: bytes
     tail: bytes
     total_bytes: int
-    newlines: int = 0  # counted only where lines are limited
+    newlines: int = 0  # counted only if lines are limited
 
 
 class Fitted(NamedTuple):
@@ -760,8 +761,8 @@ class Report(NamedTuple):
     reason: str = ""  # for `failed` and `rejected`: the sentence
     limit_s: float = 0.0  # the limit; of a command that goes on, when it was answered
     notes: Sequence[str] = ()
-    leftovers: Sequence[int] = ()  # numbers of processes that the answer names
-    can_kill: bool = True  # whether a number of a process means the same to a command
+    leftovers: Sequence[int] = ()  # pids of the processes that the answer names
+    can_kill: bool = True  # whether a pid means the same to a command
     total_bytes: int = 0
     duration_s: float = 0.0
     problem: str = ""  # why the file with the output is incomplete or missing
@@ -775,7 +776,7 @@ class Report(NamedTuple):
     pid: int | None = None
     command: str = ""  # its first COMMAND_RECORDED characters
     created: float = 0.0  # its beginning, on the wall clock
-    supervisor: Sequence[int] = ()  # number and start time of the process that runs it
+    supervisor: Sequence[int] = ()  # pid and start time of the process that runs it
     at: int = -1  # the place of the completion note in the output file; -1: none yet
 
 
@@ -839,7 +840,7 @@ class Channel:
         self._received = bytearray()
 
     def receive(self) -> list[Any] | None:
-        """The messages that are complete by now; None at the end. Raises OSError, and where nothing
+        """The messages that are complete by now; None at the end. Raises OSError, and if nothing
         has come BlockingIOError."""
         data, fds, _, _ = socket.recv_fds(self.socket, READ_BYTES, 1)
         self.fds += fds
@@ -909,7 +910,7 @@ class SupervisorEnd(Channel):
         self._live: dict[int, OutputBuffer] = {}  # by stream
 
     def _flush(self) -> None:
-        """Sends what goes without waiting. Raises OSError where the host's end is closed."""
+        """Sends what goes without waiting. Raises OSError if the host's end is closed."""
         with suppress(BlockingIOError):
             while self.unsent:
                 del self.unsent[: self.socket.send(self.unsent)]
@@ -979,7 +980,7 @@ class Output:
 
     last_at = 0.0  # when a byte was read or a pipe ended
     room = FILE_CAP_BYTES  # below 0: the file is capped
-    path = ""  # of the file; empty where there is none
+    path = ""  # of the file; empty if there is none
     problem = ""  # why the file is incomplete or missing
     note_offset = -1  # the place of the completion note in the file; -1: none was written
     _fd = -1
@@ -1152,7 +1153,7 @@ _ENTER = """\
 builtin set -- "${OLDPWD-}"; \
 builtin cd -L -- "$BASH_EXECUTION_STRING" || builtin exit; OLDPWD=$1; \
 [[ $1 ]] || { builtin unset OLDPWD; builtin declare -x OLDPWD; }; builtin set --; """
-# Where the directory and the variables that the command ends with are carried over, a trap on EXIT
+# If the directory and the variables that the command ends with are carried over, a trap on EXIT
 # writes them behind the text of the command, into the file that held the text, so that a value
 # passes through no process and no file with a name. A redirection on `eval` would be in the way of
 # the command: while it lasts, bash keeps what it replaced at the first free descriptor from 10 up,
@@ -1161,7 +1162,7 @@ builtin cd -L -- "$BASH_EXECUTION_STRING" || builtin exit; OLDPWD=$1; \
 # stream (for `<&N` at a descriptor above N), and copies it with the descriptor (redir.c,
 # add_undo_redirect and do_redirection_internal). So stdin becomes the text, and while it is
 # replaced once more, `exec` copies what bash keeps. The copy is descriptor 1023: from 10 up, bash
-# takes what is close-on-exec for its own, and undoes an `exec` that replaces it. Where the limit is
+# takes what is close-on-exec for its own, and undoes an `exec` that replaces it. If the limit is
 # lower the copy is descriptor 9.
 _KEEP_FILE = """\
 { if command exec 1023<&%d 1020<&1023 1023<&-; then \
@@ -1213,7 +1214,7 @@ def find_program(plan: Plan) -> bytes:
 class Shell:
     """The shell of one command: its text, its directory, and the process group that it leads;
     `popen` is its process, from `start` on. Until the supervisor reaps the shell, the kernel
-    gives its number to no other process or group."""
+    gives its pid to no other process or group."""
 
     def __init__(self, plan: Plan, stdin_fd: int) -> None:
         """`stdin_fd`: a descriptor of the command's own input, or subprocess.DEVNULL."""
@@ -1225,9 +1226,9 @@ class Shell:
         self.notes: list[str] = []  # of the answer, on that and on what is left of the command
 
     def start(self, writers: Sequence[int]) -> None:
-        """Spawns the shell in its directory, or where the directory is gone in an empty folder:
-        to refuse would end the conversation, any other folder would make relative paths
-        dangerous. Raises OSError, SpawnError."""
+        """Spawns the shell in its directory; if that is gone, in an empty folder. To refuse would
+        end the conversation, and any other folder would make relative paths dangerous. Raises
+        OSError, SpawnError."""
         plan = self._plan
         self._make_text()
         try:
@@ -1253,7 +1254,7 @@ class Shell:
 
     def _spawn(self, cwd: bytes, writers: Sequence[int]) -> None:
         """The supervisor has taken on the environment of the command, so none is given here: to
-        encode it for each spawn takes a tenth longer. Where the directory cannot be entered,
+        encode it for each spawn takes a tenth longer. If the directory cannot be entered,
         `filename` of the OSError is the directory."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
@@ -1307,14 +1308,14 @@ class Shell:
 
     def signal_group(self, *numbers: int) -> bool:
         """Signals the group in one system call, which no concurrent fork escapes; False if that
-        fails. Once the shell is reaped its number may be given again, but where the tree cannot be
+        fails. Once the shell is reaped its pid may be given again, but if the tree cannot be
         seen the group is all that is known of the command."""
         may_signal = self.popen.returncode is None or not SEES_TREE
         return may_signal and _signal(self.popen.pid, *numbers, to_group=True)
 
     def can_kill(self) -> bool:
-        """False where a prefix of the shell has put what runs into a PID namespace of its own, in
-        which the numbers that this process knows mean nothing."""
+        """False if a prefix of the shell has put what runs into a PID namespace of its own, in
+        which the pids that this process knows mean nothing."""
         return not self._has_prefix or not any(map(has_inner_number, descendants()))
 
     def clear_scratch(self) -> None:
@@ -1335,7 +1336,7 @@ class Shell:
 
 def leftover_notes(command: Command) -> list[str]:
     """The note on the processes that a foreground command has left behind: which they are, how to
-    stop them, and where their output goes. Where only the pipe is still open, its holder may be
+    stop them, and where their output goes. If only the pipe is still open, its holder may be
     just ending, and gets a moment."""
     leftovers, output, path = command.leftovers, command.output, ""
     if output.pipes and not leftovers:
@@ -1518,7 +1519,7 @@ class Steps:
     def choose(self, inspected: dict[int, Process], now: float) -> dict[int, int]:
         """The signals of one pass, in the order in which they are to be sent. `inspected`: what
         lives, parents before their children, and of siblings the later ones first: a pipe's reader
-        is asked before its writer ends, and so before it reads the end of half an input. Where all
+        is asked before its writer ends, and so before it reads the end of half an input. If all
         get TERM at once no signals are chosen: TERM then goes to the group, which no fork at the
         same time escapes."""
         chosen: dict[int, int] = {}
@@ -1580,7 +1581,7 @@ class Steps:
         if not before:
             return "got TERM"  # it was started by something that goes on
         if parent and process.program == "python":
-            # A multiprocessing.Pool ends its workers by itself, and hangs where a signal has ended
+            # A multiprocessing.Pool ends its workers by itself, and hangs if a signal has ended
             # one that held a lock. One of ProcessPoolExecutor takes its next task after an INT. The
             # fork server of multiprocessing, and some workers, ignore INT.
             is_spawned = matches(SPAWNED, process) and not process.caught & _TERM
@@ -1637,8 +1638,8 @@ class Life:
 
     Who may stop it: in `watch` the limit; until the report a cancel, the end of the host if the
     command is attached, and Job.kill if it is a job. In `stay`: the limit of a background command,
-    Job.kill, and where the command is attached its host. The steps are left out for Job.kill and
-    where nobody reads the answer."""
+    Job.kill, and its host if the command is attached. The steps are left out for Job.kill, and
+    if nobody reads the answer."""
 
     phase = "watch"
     status: Any = ""  # of a command that is ended before its time; the first reason counts
@@ -1786,7 +1787,7 @@ class Life:
         self.stops += count
 
     def _begin_end(self, now: float) -> str:
-        """Moves to `end`: by steps, or where those are left out with a TERM to all."""
+        """Moves to `end`: by steps, or with a TERM to all if those are left out."""
         self.due_at = now
         self._kill_at = now + self._grace_s
         self._asked_bytes = self.seen.heard_bytes
@@ -1878,7 +1879,7 @@ class Command:
     # What a life asks for
 
     def answer_as_job(self) -> None:
-        """The caller has waited long enough: the answer goes out. A kept command goes on also where
+        """The caller has waited long enough: the answer goes out. A kept command goes on even if
         no record of it can be written."""
         if not self.plan.background:
             with suppress(SpawnError):
@@ -2015,7 +2016,7 @@ class Command:
         if not life.status:
             report = report._replace(carried=self.shell.carried())
         elif not life.is_announced:
-            # A background command that was stopped before its first answer: no job, no number.
+            # A background command that was stopped before its first answer: no job, no pid.
             report = report._replace(pid=None, supervisor=())
         # marshal takes plain tuples alone.
         streams = [tuple(buffer.captured()) for buffer in self.output.buffers]
@@ -2028,7 +2029,7 @@ class Command:
 
 
 def _prctl(option: int, value: int | bytes) -> bool:
-    """prctl(2) through ctypes: the standard library has no other way. False where it fails."""
+    """prctl(2) through ctypes: the standard library has no other way. False if it fails."""
     try:
         import ctypes
 
@@ -2356,7 +2357,7 @@ class Format(NamedTuple):
     tells_jobs: bool = False  # it can say that a command goes on
 
 
-# Where a command has no code: as timeout(1), docker-run(1), bash have them.
+# For a command without a code: as timeout(1), docker-run(1), bash have them.
 EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 
 # What a Report, a Result and a line of the log say in the same words.
@@ -2371,26 +2372,26 @@ class Result:
     is_error      whether the model is to take the answer for an error
     status        `exited`, `timed_out`, `cancelled`, `running` (as a job), `rejected` (not run),
                   `failed` (the tool could not run the command, or lost it); of a job also `lost`
-    exit_code     of the shell, 128 + n after signal n; None where the shell did not end by itself
+    exit_code     of the shell, 128 + n after signal n; None if the shell did not end by itself
     signal        the name of the signal that ended the shell
-    stdout        the first stream as it is shown, or both where the profile merges them. Of `run`
+    stdout        the first stream as it is shown, or both if the profile merges them. Of `run`
                   all of it, cleaned, up to 4 MiB; beyond that, and of a background command, as it
                   is shown
     stderr        the second stream
     truncated     whether `text` does not show a stream whole
     total_bytes   how many bytes of output came; in the answer to a check, since the last one
-    pid           the number of a job: its process and process group
-    output_file   the path of the file that holds the whole output, if there is one; where it
+    pid           of a job: its shell and process group
+    output_file   the path of the file that holds the whole output, if there is one; if it
                   could not take all of it, `text` says so
     duration_s    seconds from the start of the command to the end of the shell, or until now
-    error         a stable id, such as `denied`, where something but the command went wrong
+    error         a stable id, such as `denied`, if something but the command went wrong
     notes         the notes of the answer, without their brackets
-    leftovers     the numbers of the processes that the answer names as still running, all of them
+    leftovers     the pids of the processes that the answer names as still running, all of them
     details       what the profile says to programs: a dict that JSON can hold
-    stdout_bytes  all that came on the first stream, or on both where the profile merges them, as it
-                  was written; None where not all of it was kept, and `stdout` is not whole
-    stderr_bytes  the same of the second stream; empty where the profile merges them
-    ok            True where `exit_code` is 0 and `error` None
+    stdout_bytes  all that came on the first stream, or on both if the profile merges them, as it
+                  was written; None if not all of it was kept, and `stdout` is not whole
+    stderr_bytes  the same of the second stream; empty if the profile merges them
+    ok            True if `exit_code` is 0 and `error` None
     """
 
     text: str
@@ -2423,10 +2424,10 @@ class Result:
         return self.exit_code == 0 and self.error is None
 
     def check(self) -> Result:
-        """The result itself where `ok` is true or the command goes on as a job. Else raises
+        """The result itself if `ok` is true or the command goes on as a job. Else raises
         subprocess.CalledProcessError. Its `returncode` is never 0: the command's own code; 124
         after a timeout, 130 after a cancel, 125 for everything else. Its `output` is `stdout`,
-        behind a line that says how the command ended where that is more than a code."""
+        behind a line that says how the command ended if that is more than a code."""
         if self.ok or self.status == "running":
             return self
         command, lines = self._for_check
@@ -2789,7 +2790,7 @@ def status_line(outcome: Outcome) -> str:
 
 
 def end_lines(outcome: Outcome) -> str:
-    """How a command ended, where an exit code alone does not say it."""
+    """How a command ended, if an exit code alone does not say it."""
     report = outcome.report
     if describe_code(report) == str(report.exit_code) and not report.error:
         return ""
@@ -2797,7 +2798,7 @@ def end_lines(outcome: Outcome) -> str:
 
 
 def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
-    """The template for what became of the file with the whole output, filled in; empty where no
+    """The template for what became of the file with the whole output, filled in; empty if no
     file was needed."""
     problem = outcome.report.problem
     template = partly if problem else whole
@@ -2807,7 +2808,7 @@ def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
 
 
 def job_lines(outcome: Outcome) -> list[str]:
-    """What the model needs to find a job again: its number, its file, and how to stop it if
+    """What the model needs to find a job again: its pid, its file, and how to stop it if
     anything of it runs that a command can stop."""
     report = outcome.report
     path = make_printable(outcome.path or NOWHERE % report.problem)
@@ -2954,7 +2955,7 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
 
 
 def stream_fields(outcome: Outcome) -> Fields:
-    """The answer as the fields stdout, stderr and exitCode, or error where the command did not
+    """The answer as the fields stdout, stderr and exitCode, or error if the command did not
     end by itself."""
     report, fields = outcome.report, Fields()
     if outcome.stdout is not NO_STREAM:
@@ -2977,7 +2978,7 @@ def format_json(outcome: Outcome, profile: Profile) -> str:
 
 
 def plain_code(report: Report) -> int:
-    """The exit code; -1 where there is none, a signal's included."""
+    """The exit code; -1 if there is none, a signal's included."""
     return -1 if report.exit_code is None or report.signal else report.exit_code
 
 
@@ -3103,7 +3104,7 @@ def is_number_in(value: Any, least: float, most: float) -> bool:
 
 
 def require(right: object, name: str, wanted: str, value: object) -> None:
-    """Raises ValueError, which says what is wanted, where a value of the host is not right."""
+    """Raises ValueError, which says what is wanted, if a value of the host is not right."""
     if not right:
         raise ValueError("%s takes %s, got %r" % (name, wanted, value))
 
@@ -3671,7 +3672,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
 
 
 def judge_command(request: Request, config: ToolConfig) -> Outcome | None:
-    """Why a tool will not run the request; None if it will. Raises TypeError where `confirm` gives
+    """Why a tool will not run the request; None if it will. Raises TypeError if `confirm` gives
     no plain answer: the coroutine of an `async def` is true."""
     for pattern in config.deny:
         if pattern in request.command:
@@ -3689,7 +3690,7 @@ def judge_command(request: Request, config: ToolConfig) -> Outcome | None:
 
 # What stops a prompt, a pager, an editor or a full-screen program, and nothing else: a variable
 # that changes what a program prints or computes fails its tests (TQDM_DISABLE=1 failed 57 of
-# tqdm's own 95). Set over the process's environment, filled in where the caller gave a mapping.
+# tqdm's own 95). Set over the process's environment, filled in if the caller gave a mapping.
 # Left alone on purpose: GIT_CONFIG_GLOBAL (holds the user's name), GIT_SSH_COMMAND (holds the
 # user's key), PATH, CI.
 # An editor is one word, the name of a program that does not exist: quoted, unquoted or through
@@ -3714,7 +3715,7 @@ SUDO_EDITOR=/bin/false
 NON_INTERACTIVE = {
     name: value for name, _, value in (one.partition("=") for one in _SETTINGS.split())
 }
-# What would switch the shell itself, export the text of each command (where a host was started by
+# What would switch the shell itself, export the text of each command (if a host was started by
 # `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
 # names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
 # all other functions pass, as to `bash -c`: on clusters `module` is made of them.
@@ -3735,7 +3736,7 @@ NOT_CARRIED = frozenset(map(fsencode, (*DROPPED_NAMES, "BASH_ENV", "SHLVL")))
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 SECRET_RULES = (
     # What a bundler publishes: it writes the value into pages that anybody can read, and
-    # `undefined` where the variable is missing. A private key was not meant.
+    # `undefined` if the variable is missing. A private key was not meant.
     (
         "pair",
         r"""(?xs)
@@ -3886,7 +3887,7 @@ _UNAUTHENTICATED = r"""(?xai)
     |\b40[13]\ (?:Client\ )?Error|\bBad\ credentials|\b(?:auth|az|docker|vercel)\ login\b
     |\bresource\ is\ denied
     """
-# These never pass unless the host names them in full. Some force colours where there is no
+# These never pass unless the host names them in full. Some force colours if there is no
 # terminal. In others the hook of a prompt (direnv, mise) packs its changes to undo them later. They
 # may hold secrets that a command could unpack. Without them the hook loads everything again.
 _NEVER_PASSED = r"""(?xi)
@@ -3910,7 +3911,7 @@ _OF_FROZEN = r"""(?x)
 
 def looks_secret(name: str, value: str) -> bool:
     """True for a variable whose value has a secret's shape, or whose name says that it is secret,
-    word by word, where the value is no plain setting.
+    word by word, if the value is no plain setting.
 
     >>> looks_secret("MY_API_KEY", "x"), looks_secret("URL", "db://me:pw@host/")
     (True, True)
@@ -3943,8 +3944,8 @@ def scrub_env(
 
     `keep` and `drop` are names, or globs of names: of variables that pass although they look
     secret, and of those that are withheld whatever they look like. A name in `keep`, other than a
-    glob, passes also where a default or a forced colour stands. A group of which one variable is
-    withheld is withheld whole."""
+    glob, passes even if there is a default for it, or it forces colours. A group of which one
+    variable is withheld is withheld whole."""
     kept, dropped = (
         {name for glob in globs for name in fnmatch.filter(environ, glob)}
         for globs in (keep, drop)
@@ -4061,7 +4062,7 @@ def next_start(
 ) -> tuple[Start, list[bytes]] | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
     `export -p`, NUL, the directory, a newline, NUL; and the names of the variables that are
-    omitted, because execve(2) takes none of that size. None where the shell did not write all of
+    omitted, because execve(2) takes none of that size. None if the shell did not write all of
     it. The first environment decides on NOT_CARRIED, and on names that are no identifiers: bash
     passes these on, and does not list them."""
     lines, *rest = carried.split(b"\0")
@@ -4083,7 +4084,7 @@ class ToolConfig(NamedTuple):
     """What a tool was made with; the same for all its calls."""
 
     profile: Profile
-    first: Start  # of the first command, and of each one where nothing is carried over
+    first: Start  # of the first command, and of each one if nothing is carried over
     shell: Sequence[bytes]
     folder: str  # of output files and records
     lists_folder: bool  # else only the jobs that this tool has started
@@ -4192,7 +4193,7 @@ class Carry:
 
 
 def parse_record(value: object) -> Report | None:
-    """What the JSON of a record says; None where a field is missing or not of its type: another
+    """What the JSON of a record says; None if a field is missing or not of its type: another
     program may have written it."""
     if not isinstance(value, dict):
         return None
@@ -4215,7 +4216,7 @@ _NO_BASH = r"""(?xs)
 
 
 def check_shell(given: str | Sequence[str]) -> list[bytes]:
-    """The argv prefix of the shell. Raises ValueError where no command could run behind it: another
+    """The argv prefix of the shell. Raises ValueError if no command could run behind it: another
     shell has other options, and bash takes no options behind those of its own. Any other program
     may start bash."""
     words = check_strings(given, "shell")
@@ -4248,7 +4249,7 @@ def share_of_pipes(count: int, background: bool) -> int:
 
 
 def failed(error: str, reason: str) -> Outcome:
-    """The answer where the tool could not run a command, or lost it."""
+    """The answer if the tool could not run a command, or lost it."""
     return Outcome(Report("failed", error=error, reason=reason))
 
 
@@ -4359,7 +4360,7 @@ _CODE = sys._getframe().f_code  # of this file, as it was loaded
 
 
 def _python() -> str | None:
-    """The interpreter that a fork server may run in. Where a program embeds Python or is frozen,
+    """The interpreter that a fork server may run in. If a program embeds Python or is frozen,
     `sys.executable` is that program, which would start a second time."""
     python = sys.executable
     is_frozen = hasattr(sys, "frozen") or "__compiled__" in globals()
@@ -4400,8 +4401,8 @@ def _start_python(python: str, ours: socket.socket, theirs: socket.socket) -> bo
 
 
 def _fork_directly(control: int) -> None:
-    """Where no interpreter can be started, and for the command line, which has one thread. Raises
-    OSError."""
+    """Forks the fork server from this process: if no interpreter can be started, and for the
+    command line, which has one thread. Raises OSError."""
     null = os.open(os.devnull, os.O_RDWR)
     pid = os.fork()
     if pid == 0:
@@ -4483,7 +4484,7 @@ class HostEnd(Channel):
         return bool(poller.poll(1000 * wait_s))
 
     def send_plan(self, plan: Plan, fds: Sequence[int]) -> None:
-        """Sends the whole request. Raises OSError where it was not read in time."""
+        """Sends the whole request. Raises OSError if it was not read in time."""
         request = pack(("run", *plan))
         self.socket.settimeout(ACCEPT_S)
         sent = socket.send_fds(self.socket, [request], fds) if fds else 0
@@ -4504,8 +4505,8 @@ class HostEnd(Channel):
 
     def next_message(self, until: float) -> tuple[Any, ...] | None:
         """The next message; None if none comes until this moment. Raises ChannelLost at the end,
-        NotRun where the other end was closed before all was read there, when Linux resets the
-        connection, and where a new supervisor has said nothing."""
+        NotRun if the other end was closed before all was read there, when Linux resets the
+        connection, and if a new supervisor has said nothing."""
         while not self._messages:
             if not self.wait(until):
                 return None
@@ -4713,7 +4714,7 @@ class Exchange:
 
     def perform(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer: how the command ended, or
-        that it goes on. Where nothing was run, another supervisor is asked. The fork server ends
+        that it goes on. If nothing was run, another supervisor is asked. The fork server ends
         what a killed supervisor leaves. The caller answers an exception of this by `abandon`."""
         outcome = self._try_supervisors(on_live, stdin)
         self._settle(outcome.report)
@@ -4746,7 +4747,7 @@ class Exchange:
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
     def _request(self, stdin: bytes | None) -> None:
-        """Sends the request. Raises NotRun where it was not read, and where there is no
+        """Sends the request. Raises NotRun if it was not read, and if there is no
         supervisor; SpawnError."""
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
@@ -4801,7 +4802,7 @@ class Exchange:
         return Outcome(report, report.notes, self._path or None, raw, kept=kept)
 
     def _hung_outcome(self, channel: HostEnd) -> Outcome:
-        """The outcome where a supervisor hangs. If it goes on later, it reads end of file on its
+        """The outcome if a supervisor hangs. If it goes on later, it reads end of file on its
         channel and ends the command. Raises NotRun for a supervisor that has never said a word."""
         if not channel.supervisor_pid:
             raise NotRun
@@ -4841,7 +4842,7 @@ class Exchange:
 
     @contextmanager
     def await_end(self) -> Iterator[Outcome | None]:
-        """Waits for the end of a job, in its monitor thread: None where its supervisor was killed.
+        """Waits for the end of a job, in its monitor thread: None if its supervisor was killed.
         `close` waits until the caller has dealt with it."""
         end = None
         try:
@@ -4909,7 +4910,7 @@ def _open_own(path: str) -> io.BufferedReader:
 
 
 def read_record(output: str) -> tuple[Report | None, bool | None]:
-    """What the record beside an output file says, None where that is no record; and whether the
+    """What the record beside an output file says, None if that is no record; and whether the
     lock of the file is free, which the supervisor of the job holds while it lives. Raises
     OSError."""
     with _open_own(record_of(output)) as file:
@@ -4939,7 +4940,7 @@ class Job(NotCopied):
                  says how
     created      seconds since the epoch
 
-    Raises OSError where no sound record stands beside `output_file`.
+    Raises OSError if no sound record stands beside `output_file`.
     """
 
     _shown_bytes = 0  # of the output, that answers have shown
@@ -4972,9 +4973,9 @@ class Job(NotCopied):
         return "<Job %d %s>" % (self.pid, self.status)
 
     def _report_now(self) -> Report:
-        """How the job stands: until it has ended its monitor or, where this process has none, the
-        record says so. A job whose record says `running` and is not locked has lost its supervisor:
-        the record was read after the lock was tried."""
+        """How the job stands. Until it has ended its monitor tells, or its record if this process
+        has no monitor for it. A job whose record says `running` and is not locked has lost its
+        supervisor: the record was read after the lock was tried."""
         if self._report.status == "running" and self not in _pool.monitored:
             report, is_supervised = self._read_record()
             is_lost = report.status == "running" and not is_supervised
@@ -4996,21 +4997,21 @@ class Job(NotCopied):
         return report, not is_free
 
     def _supervisor_lives(self) -> bool:
-        """True while the process lives that the record names, by number and start time. Where /proc
-        hides the start time (hidepid, proc(5)) the number has to do."""
+        """True while the process lives that the record names, by pid and start time. If /proc
+        hides the start time (hidepid, proc(5)) the pid has to do."""
         pid, started = self._report.supervisor
         now = identity(pid)[1]
         return now == started if now else _signal(pid, 0)
 
     @property
     def status(self) -> Status:
-        """`running`, or how it ended: `exited`, `timed_out`, `cancelled`, `failed`; `lost` where
+        """`running`, or how it ended: `exited`, `timed_out`, `cancelled`, `failed`; `lost` if
         its supervisor was killed."""
         return self._report_now().status
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, 128 + n after signal n; None while it runs, and where it is not known."""
+        """The exit code, 128 + n after signal n; None while it runs, and if it is not known."""
         return self._report_now().exit_code
 
     @property
@@ -5192,7 +5193,7 @@ def check_directory(cwd: AnyPath | None) -> str:
         return base
     path = absolute_path("cwd", cwd, base)
     try:
-        os.stat(path + "/")  # ENOTDIR where it is a file
+        os.stat(path + "/")  # ENOTDIR if it is a file
     except OSError as problem:
         raise OSError(
             problem.errno, "cwd takes an existing directory (%s)" % problem.strerror, path
@@ -5208,7 +5209,7 @@ def absolute_path(what: str, path: AnyPath, base: str = "") -> str:
 
 
 def check_state_folder(given: AnyPath) -> str:
-    """The absolute path of a folder for files and records. Raises ValueError, and OSError where no
+    """The absolute path of a folder for files and records. Raises ValueError, and OSError if no
     folder can ever stand: one that is missing, full or not writable may change."""
     path = absolute_path("state_dir", given)
     try:
@@ -5224,7 +5225,7 @@ def check_state_folder(given: AnyPath) -> str:
 def default_folder(profile: Profile) -> str:
     """Where a tool that was given no folder puts output files and records: in the one folder of
     this user, within the first folder for temporary files that can be written to; a new private
-    one where the folder of that name is a link, another user's or open to others. It is made
+    one if the folder of that name is a link, another user's or open to others. It is made
     with the first file."""
     base = temporary_folder()
     if not profile.own_folder:
@@ -5246,7 +5247,7 @@ class JobTable:
     def __init__(self, config: ToolConfig) -> None:
         self._config = config
         self._starting: list[Exchange] = []  # background commands that are not jobs yet
-        # By number: those that this tool has started, or was asked about.
+        # By pid: those that this tool has started, or was asked about.
         self._by_pid: dict[int, Job] = {}
         self._started: dict[int, Job] = {}  # those that this tool has started
         self._recent = deque[Job]()  # that have ended, the latest last
@@ -5258,7 +5259,7 @@ class JobTable:
         return [job for job in list(self._started.values()) if job.status == "running"]
 
     def take_place(self, exchange: Exchange) -> Outcome | None:
-        """Takes a place for a job that is to start; the answer where there is no room. First
+        """Takes a place for a job that is to start; the answer if there is no room. First
         come, first served."""
         self._starting.append(exchange)
         live = self.live()
@@ -5280,7 +5281,7 @@ class JobTable:
             self._starting.remove(exchange)
 
     def add(self, outcome: Outcome) -> Job | None:
-        """Enters the job that an answer tells of; None where it tells of none."""
+        """Enters the job that an answer tells of; None if it tells of none."""
         if not outcome.report.supervisor:
             return None
         job = Job(outcome.path or "", self._config.profile.grace_s, outcome.report)
@@ -5332,12 +5333,12 @@ class JobTable:
         return sorted(jobs, key=lambda job: job.created)
 
     def get(self, pid: int) -> Job:
-        """The job with this number in its latest use; of a job that is known the files may be
+        """The job with this pid in its latest use; of a job that is known the files may be
         gone. Raises LookupError, with the jobs that run."""
         latest = self._by_pid.get(pid)
         if latest is not None and latest.status == "running":
             return latest
-        jobs = self.list_all()  # the number may have been given again
+        jobs = self.list_all()  # the pid may have been given again
         for job in jobs:
             if job.pid == pid:
                 latest = self._by_pid[pid] = job
@@ -5357,7 +5358,7 @@ class JobTable:
             while True:
                 ended.append(self._end_notes.popleft())
         ended.sort()
-        # Nothing is told of a job that was dropped, whose number is not known any more.
+        # Nothing is told of a job that was dropped, whose pid is not known any more.
         return [note for _, note, job in ended if job is not told and job.pid in self._by_pid]
 
 
@@ -5427,8 +5428,8 @@ class Session:
         return present(outcome._replace(notes=notes), self.config.profile)
 
     def _inquire(self, inquiry: Inquiry, cancel: Cancel) -> Result:
-        """What a job has said since the last time, or how it ended. An error only for a number that
-        no job has, and where something of a job that was to be ended still lives."""
+        """What a job has said since the last time, or how it ended. An error only for a pid that
+        no job has, and if something of a job that was to be ended still lives."""
         try:
             job = self.jobs.get(inquiry.pid)
         except LookupError as problem:
@@ -5442,8 +5443,8 @@ class Session:
         return replace(self._finish(outcome, cancel, job), is_error=survives)
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
-        """The answer to a command. Where an exception prevents the answer, and where nobody wants
-        it, the command is ended, its file removed and its job forgotten."""
+        """The answer to a command. If an exception prevents the answer, the command is ended,
+        its file removed and its job forgotten."""
         for exchange in self.closing._exchanges():
             exchange.notice_end()
         carry = self._carry  # as it is now: a restart meanwhile makes another
@@ -5622,7 +5623,7 @@ class BashTool(NotCopied):
         the caller's thread; what is not fetched in time is skipped, and a line says so.
 
         Raises nothing for what the model or the command did; ValueError for what the program gave,
-        and TypeError where `confirm` gives no plain answer. An exception in the caller, Ctrl-C or
+        and TypeError if `confirm` gives no plain answer. An exception in the caller, Ctrl-C or
         one out of `on_output`, stops the command, and is raised again once it is gone; a second one
         does not wait.
         """
@@ -5671,7 +5672,7 @@ class BashTool(NotCopied):
         return self._session.jobs.list_all()
 
     def job(self, pid: int | None) -> Job:
-        """The job with this number, the latest if the number was reused. Raises LookupError, naming
+        """The job with this pid, the latest if the pid was reused. Raises LookupError, naming
         the live jobs, if there is none; and for None, the `pid` of a result without a job."""
         if pid is None:
             raise LookupError("this result has no job; its text says why")
@@ -6000,7 +6001,7 @@ class CallUnderway:
 
 class Server:
     """Serves one client, until the input ends, the answers are not read any more, or a signal comes
-    that ends the server: TERM, HUP, and INT where standard input is a terminal."""
+    that ends the server: TERM, HUP, and INT if standard input is a terminal."""
 
     _unsent = memoryview(b"")  # of the message that is being written
     _at_end = False  # nothing more is read
@@ -6130,7 +6131,7 @@ class Server:
             self._unsent = self._unsent[os.write(_STDOUT_FD, self._unsent[: select.PIPE_BUF]) :]
             if self._is_closed:
                 self._ends_at = monotonic() + FLUSH_S
-        except BlockingIOError:  # where another process has set the flag
+        except BlockingIOError:  # another process has set the flag
             pass
         except OSError:
             self._has_reader = False
@@ -6447,7 +6448,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
 
     def interrupted(number: int, _: object) -> None:
         """Cancels. From the third signal on the next one has its default action, which ends this
-        process also where it hangs in a write; the supervisor then ends the command."""
+        process even if it hangs in a write; the supervisor then ends the command."""
         cancel.cancel()
         if cancel.count > 2:
             signal.signal(number, signal.SIG_DFL)
@@ -6548,7 +6549,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.version:
             import hashlib  # 2 ms, for --version alone
 
-            own = hashlib.sha256(_read_file(__file__))  # OSError where the file is gone
+            own = hashlib.sha256(_read_file(__file__))  # OSError if the file is gone
             _write(1, "bash_tool %s sha256:%s\n" % (__version__, own.hexdigest()))
             return 0
         profile = _apply_settings(
