@@ -389,8 +389,8 @@ def where_who_and_how_long_pass(q):
     variables = {"V%d_KEY" % n: value for n, value in enumerate(PLACES + paths)}
     variables.update({"V%d_TOKEN" % n: value for n, value in enumerate(PLACES)})
     for word in [*LAST_WORDS, "KEY_ID", "ID", "IN"]:
-        names = "W_AUTH_" + word, "W_SECRET_" + word, "wKey" + word.title().replace("_", "")
-        variables.update(dict.fromkeys(names, "xyzzy"))
+        names = ["W_%s_%s" % (kind, word) for kind in ("AUTH", "SECRET", "TOKEN", "PASS", "KEY")]
+        variables.update(dict.fromkeys([*names, "wKey" + word.title().replace("_", "")], "xyzzy"))
     variables.update(T_TOKEN="1" * 15, U_TOKEN="1" * 16)
     secret = {name for name, value in variables.items() if is_secret(name, value)}
     got = kept_back(q, variables)
