@@ -114,7 +114,7 @@ it by copying this file. docs/manual.md has every option, field, limit and error
 #                    and the server answers them and goes on. If standard input is a terminal, the
 #                    server ends, and Server.serve closes the tool.
 #   the host dies    The kernel closes its sockets. SupervisorEnd.hear reads end of file, and
-#                    Life.act stops the command if it is `attached`.
+#                    Life.next_action stops the command if it is `attached`.
 #   a job goes on    Command.answer_as_job tells the host. Life._watch detaches a background
 #                    command, and Exchange.tokens is empty from then on, so that neither the host's
 #                    end nor `close` stops it; a kept command stays attached.
@@ -196,7 +196,7 @@ __all__ = [
 
 # ---- 1 Limits and words ------------------------------------------------------------------------
 # Numbers and texts that several sections use, and those of the supervisor. All others stand where
-# they are used. Most numbers come from the five design documents behind this tool, the seeds:
+# they are used. Some numbers come from the five design documents behind this tool, the seeds:
 # 000 and 003 describe the profile MODES, 001 JOBS, 002 STREAMS, 004 GUARDED; `seed 001` in a
 # comment names one of them. The others are our own choice, by measurement where a comment says so.
 # The texts are contract too, because models, hosts and tests match on them: SPEC.md lists them. A
@@ -238,6 +238,12 @@ ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, whe
 SIGNAL_NAMES = {16: "SIGSTKFLT", **{int(s): s.name for s in signal.Signals}}
 # Signals that a user or a program sends to end a program; no fault of its own raises them.
 STOPPING = "SIGHUP SIGINT SIGKILL SIGTERM".split()
+
+# What a Result says of its command, also for those who check their program by types
+# (REQ-BASH-026.16); the phases of a Life, and the states of an Exchange.
+Status = Literal["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]
+Phase = Literal["watch", "drain", "end", "report", "stay", "over"]
+State = Literal["new", "asking", "sent", "job", "held", "over"]
 
 NO_CWD = "the working directory %s cannot be entered (%s)"
 NOWHERE = "nowhere (no file could be written: %s)"
@@ -348,9 +354,10 @@ def describe_end(ended: Report, in_file: bool = False) -> str:
 # Life has the rules, without I/O: it takes what has happened, and says what is to be done.
 # Command.run is the one loop: it waits in a selector (Loop.wait calls Output.read and
 # Supervisor._hear there), observes, and does what the life says. The end of an OutputBuffer is a
-# bounded deque. TERM and KILL go to the process group of the shell (os.killpg), then to each
-# process that is left below this one. A supervisor serves a second command only if nothing was left
-# of the first at its report. The host is gone when the supervisor reads end of file on its channel.
+# bounded deque. KILL, and a TERM without steps before it, go to the process group of the shell
+# (os.killpg), then to each process outside it. A supervisor serves a second command only if nothing
+# was left of the first at its report. The host is gone when the supervisor reads end of file on its
+# channel.
 #
 # The end of the output and the exit of the shell are two events: a leftover holds the pipe after
 # the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
@@ -416,7 +423,7 @@ def _close(*fds: int) -> None:
 # -- Files: the state folder, output files, records
 #
 # A folder for temporary files is shared with other users, and a command can remove or replace what
-# stands in a folder of its own user: nothing is opened through a link, and what is read is checked.
+# stands in a folder of its own user: so what is opened is first seen to be no link and no FIFO.
 
 
 def record_of(output: str) -> str:
@@ -521,7 +528,7 @@ def _make_room(folder: str, prefix: str) -> None:
     """Removes the oldest finished output files, with their records, while the folder holds too
     much or too many. Only files of this user count."""
     files = {}
-    used = FILE_CAP_BYTES
+    used = FILE_CAP_BYTES  # room for the new file
     for path in own_outputs(folder, prefix):
         try:  # which costs less than `suppress`, with a thousand files
             info = os.lstat(path)
@@ -585,12 +592,12 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def descendants(spared: Iterable[int] = ()) -> dict[int, int]:
+def descendants(omitted: Iterable[int] = ()) -> dict[int, int]:
     """The live processes below this one, as a dict from pid to process group. Parents come
-    before their children, later siblings before earlier ones. `spared`: children of this process
+    before their children, later siblings before earlier ones. `omitted`: children of this process
     that are left out, with all that is below them."""
     found = {}
-    seen = set(spared)
+    seen = set(omitted)
     # Twice, because a process that loses its parent during the walk becomes a child of this one.
     # No third time: there is always another child of processes that fork and exit all the time.
     for _ in range(2 if SEES_TREE else 0):
@@ -630,12 +637,12 @@ def _signal(pid: int, *numbers: int, to_group: bool = False) -> bool:
         return False
 
 
-def _kill_below(spared: Iterable[int] = ()) -> bool:
+def _kill_below(omitted: Iterable[int] = ()) -> bool:
     """One pass of KILL over the processes below this one; False if there is none. Passes follow
     until ECHILD: a later pass kills what a process that forks and exits all the time has left. STOP
     before KILL was measured to take 10 to 500 times as long: each pass lists the stopped processes
     again."""
-    found = descendants(spared)
+    found = descendants(omitted)
     for pid in found:
         _signal(pid, signal.SIGKILL)
     return bool(found)
@@ -726,10 +733,6 @@ class Plan(NamedTuple):
     file_prefix: str  # of their names
 
 
-# For those who check their program by types. REQ-BASH-026.16
-Status = Literal["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]
-
-
 class Captured(NamedTuple):
     """What was kept of one stream, and how much there was of it."""
 
@@ -761,7 +764,7 @@ class Report(NamedTuple):
     reason: str = ""  # for `failed` and `rejected`: the sentence
     limit_s: float = 0.0  # the limit; of a command that goes on, when it was answered
     notes: Sequence[str] = ()
-    leftovers: Sequence[int] = ()  # pids of the processes that the answer names
+    leftovers: Sequence[int] = ()  # pids, all of them; the answer names the first few
     can_kill: bool = True  # whether a pid means the same to a command
     total_bytes: int = 0
     duration_s: float = 0.0
@@ -1223,7 +1226,9 @@ class Shell:
         self._carries = plan.carries and not (self._has_prefix and stdin_fd >= 0)
         self._text_fd = -1
         self.scratch = b""  # the folder around `scratch`, where the command runs instead
-        self.notes: list[str] = []  # of the answer, on that and on what is left of the command
+        self.notes: list[
+            str
+        ] = []  # for the answer: on the scratch folder, and on what still runs
 
     def start(self, writers: Sequence[int]) -> None:
         """Spawns the shell in its directory; if that is gone, in an empty folder. To refuse would
@@ -1510,7 +1515,8 @@ class Steps:
     """
 
     def __init__(self, grace_s: float, now: float) -> None:
-        self._grace_s, self._tenth_s, self.begun_at = grace_s, grace_s / 10, now
+        self._grace_s, self.begun_at = grace_s, now
+        self._tenth_s = grace_s / 10  # no wait of a step is longer
         self.states: dict[int, str] = {}  # by process
         self.living_states = {"waits"}  # of those that lived at the last pass
         self.cut_short = False  # something that got INT has got TERM too
@@ -1574,6 +1580,7 @@ class Steps:
             return before if parent else "got TERM"
         if not before and above in ("got INT", "handles TERM", "cleans up"):
             return "cleans up"
+        # Then patience ends, but for what got INT and is still busy.
         if passed_s >= self._grace_s / 3:
             if before == "got INT" and passed_s < self._busy_until_s:
                 return before
@@ -1626,7 +1633,7 @@ class Life:
     | drain  | late writers get a moment            | report: silence, enough of it, or     |
     |        |                                      | nothing is left                       |
     |        |                                      | end: a stop, or a signal has ended    |
-    |        |                                      | the shell of a job                    |
+    |        |                                      | the shell of an announced job         |
     | end    | the steps of a stop; TERM to all     | report: nothing is left, or it cannot |
     |        | when nobody is spared any more; KILL | be killed                             |
     |        | after the grace, or at a second stop | stay: the same, after the report      |
@@ -1641,14 +1648,15 @@ class Life:
     Job.kill, and its host if the command is attached. The steps are left out for Job.kill, and
     if nobody reads the answer."""
 
-    phase = "watch"
-    status: Any = ""  # of a command that is ended before its time; the first reason counts
+    phase: Phase = "watch"
+    # Of a command that is ended before its time; the first reason counts.
+    status: Status | None = None
     stops = 0  # all requests to end it: by the limit, cancels, Job.kill
     attached = True  # ends with its host; False too once the end of the host was seen
     is_announced = False  # the caller has been told that it goes on as a job
     has_stayed = False  # something of it went on after its report
     due_at = 0.0  # the moment at which to act if nothing happens
-    # Of an end of it, from `_begin_end` on:
+    # Set by `_begin_end`, for the phase `end`:
     _kill_at = 0.0  # when KILL begins
     _in_steps = False  # it is asked by steps; False again once all have got TERM
     _asked_bytes = 0  # how much output there was when it began
@@ -1669,10 +1677,11 @@ class Life:
         """It has a place among the jobs: a background command, or one that was kept."""
         return self._plan.background or self.is_announced
 
-    def act(self, now: float, seen: Seen) -> str:
+    def next_action(self, now: float, seen: Seen) -> str:
         """What is to be done now: the name of a method of Command, or "" for nothing, until
-        something happens or `due_at` comes. A cancel after the report is too late, unless the
-        command is a job. Job.kill sets no status: the job reports how its shell ended."""
+        something happens or `due_at` comes. A cancel after the report counts only
+        if the command is a job, or still attached. Job.kill sets no status: the job reports how its
+        shell ended."""
         before, self.seen = self.seen, seen
         if seen.host_stops > before.host_stops and (self.attached or self.is_job):
             self._stop("cancelled", seen.host_stops - before.host_stops)
@@ -1685,10 +1694,10 @@ class Life:
             self._kill_at = min(self._kill_at, now + self._grace_s)
             if not self.stops:
                 self._stop("cancelled")
-        action = phase = ""
-        while not action and phase != self.phase != "over":
-            phase = self.phase
-            action = getattr(self, "_" + phase)(now)
+        action = before_rule = ""
+        while not action and before_rule != self.phase != "over":
+            before_rule = self.phase
+            action = getattr(self, "_" + before_rule)(now)
         return action
 
     # The rules, a phase each
@@ -1700,6 +1709,8 @@ class Life:
         self.due_at = min(self._answer_at, self._limit_at)
         if code is not None and not self.stops:
             self._move("drain")
+            # Who kills the shell of a job means the job; one that exits may have started a daemon.
+            # Before the answer there is no job yet, and the answer does not wait for the end.
             return self._begin_end(now) if self.is_announced and code < 0 else ""
         if now >= self._limit_at:
             self._stop("timed_out")
@@ -1755,11 +1766,13 @@ class Life:
             return "terminate"
         if now < self.due_at:
             return ""
+        # The pauses double, up to ASK_EVERY_S.
         self.due_at = now + min(max(KILL_EVERY_S, now - self.steps.begun_at), ASK_EVERY_S)
         return "ask"
 
     def _report(self, now: float) -> str:
-        # Those so far are served. Command.report runs in the next phase, and says what is left.
+        # The stops so far have had their effect. The phase moves before Command.report runs, so
+        # that it can say what is left.
         self.stops = 0
         if self._is_over():
             return self._move("over", "report")
@@ -1777,8 +1790,8 @@ class Life:
 
     # What the rules have in common
 
-    def _move(self, phase: str, action: str = "") -> str:
-        """The only place that changes the phase. The action follows."""
+    def _move(self, phase: Phase, action: str = "") -> str:
+        """The only place that changes the phase. Returns the action, for the rule to return."""
         self.phase = phase
         return action
 
@@ -1818,9 +1831,9 @@ class Command:
             self.start()
             now = self.life.started_at  # a stop may have come during the start
             while True:
-                while action := self.life.act(now, self.observe()):
+                while action := self.life.next_action(now, self.observe()):
                     getattr(self, action)()
-                    if action == "kill":
+                    if action == "kill":  # output is read before the next pass
                         break
                 if self.life.phase == "over":
                     break
@@ -2386,7 +2399,8 @@ class Result:
     duration_s    seconds from the start of the command to the end of the shell, or until now
     error         a stable id, such as `denied`, if something but the command went wrong
     notes         the notes of the answer, without their brackets
-    leftovers     the pids of the processes that the answer names as still running, all of them
+    leftovers     the pids of the command's processes that still run, all of them; the text names
+                  the first five
     details       what the profile says to programs: a dict that JSON can hold
     stdout_bytes  all that came on the first stream, or on both if the profile merges them, as it
                   was written; None if not all of it was kept, and `stdout` is not whole
@@ -2442,7 +2456,8 @@ class Result:
 
 
 # ---- 4 Text ------------------------------------------------------------------------------------
-# From bytes to what a model reads, by functions of values alone. Bytes become text once, whole:
+# From bytes to what a model reads, by functions of values; LiveText alone keeps a state. Bytes
+# become text once, whole:
 # cleaning each chunk by itself would split characters and escape sequences. Every function takes
 # time in proportion to its input. To that end the patterns of sequences match no newline and stop
 # at the next ESC, so that no unfinished sequence makes the scanner read characters twice.
@@ -3979,8 +3994,8 @@ def withheld_notes(untold: Withheld, passed: Container[bytes], outcome: Outcome)
     at most NAMES_TOLD. A name is told if it is a proxy or a package index, or if the command or the
     shown output of a failed command holds it. If that output speaks of authentication, every name
     is told. `passed` holds the names that the command had."""
-    failed = outcome.report.exit_code
-    output = outcome.stdout.text + "\n" + outcome.stderr.text if failed else ""
+    code = outcome.report.exit_code
+    output = outcome.stdout.text + "\n" + outcome.stderr.text if code else ""
     words = set(re.findall(r"\w+", outcome.command + "\n" + output))
     tells_all = re.search(_UNAUTHENTICATED, output)
     told = [
@@ -4657,7 +4672,7 @@ class Exchange:
     from any thread: that of the call, and that of the tool's `close`. The table at the head of this
     section says what each state allows."""
 
-    state = "new"
+    state: State = "new"
     _channel: HostEnd | None = None  # to a supervisor that has the request, or a part of it
     _deadline = inf  # the moment after which no message is expected
     _path = ""  # of the output file, which an answer will name
@@ -4672,7 +4687,7 @@ class Exchange:
         # The thread of the call, until a monitor thread has begun.
         self._caller: int | None = threading.get_ident()
 
-    def _move(self, state: str, is_idle: bool = False) -> None:
+    def _move(self, state: State, is_idle: bool = False) -> None:
         """The only place that changes the state, closes the channel or returns it to the idle ones,
         and enters or leaves the list of exchanges. A channel on which a stop may have been sent is
         not used again: the supervisor could take the stop for one of the next command."""

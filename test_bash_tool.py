@@ -2958,7 +2958,7 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     assert BashTool().run("echo quiet").text == "mine\nquiet\n"
 
 
-@clause("014.8", saboteur=("withheld_notes", "if failed else", "if not failed else"))
+@clause("014.8", saboteur=("withheld_notes", "if code else", "if not code else"))
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
     for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
@@ -3128,7 +3128,7 @@ def test_req_bash_014_12_the_loader_of_a_frozen_host(bundled, others, is_frozen)
         if is_frozen:
             patch.setattr(sys, "frozen", True, raising=False)
         tool = BashTool()
-    known = {os.fsdecode(name): os.fsdecode(value) for name, value in tool._session.terms.first.env.items()}
+    known = {os.fsdecode(name): os.fsdecode(value) for name, value in tool._session.config.first.env.items()}
     loaders = [name for name in known if re.match("LD_|LIBPATH|DYLD|_PYI|_MEI", name)]
     shown = {name: known[name] for name in loaders if name not in os.environ}
     assert shown == (own if is_frozen else {name: set_by[name] for name in set_by if name not in tool.withheld})
@@ -3144,7 +3144,7 @@ def all_cancelled(commands, profile):
         return at_once(lambda n: tool.run(commands[n].text, timeout_s=60, cancel=tokens[n]), range(len(commands)))
 
 
-@clause("015.1", saboteur=("Life.act", '"cancelled",', '"timed_out",'))
+@clause("015.1", saboteur=("Life.next_action", '"cancelled",', '"timed_out",'))
 @pytest.mark.parametrize("cleans_up", [False, True])
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     for path in ("begun", "child"):
@@ -3778,7 +3778,7 @@ DYING_HOST = lasting("""
 """)
 
 
-@clause("020.1", saboteur=("Life.act", "self._grace_s = min(self._grace_s, HOST_GONE_GRACE_S)", "pass"))
+@clause("020.1", saboteur=("Life.next_action", "self._grace_s = min(self._grace_s, HOST_GONE_GRACE_S)", "pass"))
 @fewest(st.lists(endless(), min_size=5, max_size=5), st.permutations(["KILL", "TERM", "exit", "segfault", "forked"]))
 def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
     def dies(case):

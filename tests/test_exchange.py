@@ -212,7 +212,7 @@ class Line:
             self.hear(self.to_supervisor.pop(0)[1])
         while self.life and self.lives:
             childless = not self.shell_lives and not self.leftover_lives
-            action = self.life.act(
+            action = self.life.next_action(
                 self.world.now, bash_tool.Seen(**self.facts, childless=childless, has_open_pipe=False)
             )
             self.pair()

@@ -290,13 +290,13 @@ def test_a_command_that_ends_in_half_a_character_of_its_locale_is_run(tmp_path):
 LATE = """
     def late(until, real=self.wait_until):
         real(until)
-        if self.channel.requests:
+        if self.channel.plans:
             time.sleep(0.6)
     self.wait_until = late
 """
 
 
-@fault("a_request_that_comes", saboteur=("Supervisor.serve", "channel.requests or", ""))
+@fault("a_request_that_comes", saboteur=("Supervisor.serve", "channel.plans or", ""))
 def test_a_request_that_comes_as_a_supervisor_would_end_is_run():
     """What was read of it cannot be asked of another supervisor: the command would be lost, its end unknown."""
     module = with_supervisors_that(textwrap.dedent(LATE), IDLE_S="0.5")

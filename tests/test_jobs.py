@@ -69,7 +69,7 @@ def test_a_program_on_standard_input():
 
 # Faults of jobs, as far as no clause says them.
 @exhaustive
-@fault("t18", saboteur=("Life.act", "seen.nobody_reads and self.attached", "False"))
+@fault("t18", saboteur=("Life.next_action", "seen.nobody_reads and self.attached", "False"))
 @needs_proc
 def test_t18_the_agent_dies_while_it_starts_a_job():
     """A job that was answered has one note at its end; of a start that was not nothing is left, nor is it listed."""

@@ -90,7 +90,7 @@ class History(RuleBasedStateMachine):
         )
         self.has_open_pipe, self.log, self.sent = True, [], {}
         self.accepted = 0  # stops in one end
-        self.status, self.limit_s = "", self.plan.limit_s
+        self.status, self.limit_s = None, self.plan.limit_s
         self.is_job, self.attached, self.steps_allowed = self.plan.background, True, True
         self.begun_s = self.kill_from_s = inf  # of the end
         self.endings, self.at_begin, self.asked_bytes, self.alone_s = 0, 0, 0, inf
@@ -206,7 +206,7 @@ class History(RuleBasedStateMachine):
             self.is_childless = not self.living
             seen = bash_tool.Seen(**self.facts, childless=self.is_childless, has_open_pipe=self.has_open_pipe)
             self.before_action(phase)
-            action = self.life.act(self.now, seen)
+            action = self.life.next_action(self.now, seen)
             self.after_action(phase, action)
             if not action:
                 break
@@ -378,9 +378,9 @@ WRONG_LIVES = [
     *(("Life._step", "not self._has_steps or", ""), ("Life._step", "or is_flood", "")),
     ("Life._report", "self.stops = 0", "pass"),
     ("Life._report", "self._limit_at = inf", "pass"),
-    *(("Life._stay", "self.stops or", ""), ("Life.act", "and (self.attached or self.is_job)", "")),
-    ("Life.act", "before.job_stops self._has_steps = False", "before.job_stops"),
-    ("Life.act", "self._kill_at = min(self._kill_at, now + self._grace_s)", "pass"),
+    *(("Life._stay", "self.stops or", ""), ("Life.next_action", "and (self.attached or self.is_job)", "")),
+    ("Life.next_action", "before.job_stops self._has_steps = False", "before.job_stops"),
+    ("Life.next_action", "self._kill_at = min(self._kill_at, now + self._grace_s)", "pass"),
     *(("Life._stop", "self.status or status", "status"), ("Life._is_over", "and not self.seen.has_open_pipe", "")),
 ]
 
@@ -755,7 +755,7 @@ def test_filters_that_are_alone_get_term_after_a_moment():
     plan = PLAN._replace(grace_s=15.0, ephemeral=False, **{**PLANS["foreground"], "limit_s": 1.0})
     life, now, actions = bash_tool.Life(plan, True, 0.0), 1.0, []
     while now < 3.0 and "terminate" not in actions:
-        action = life.act(now, bash_tool.Seen())
+        action = life.next_action(now, bash_tool.Seen())
         actions.append(action)
         if action == "ask":
             life.steps.choose({2: KINDS["filter"][0]}, now)

@@ -9,12 +9,12 @@ from tests.support import SOURCE
 # What means nothing but itself. A second word for a thing belongs in NOT_OURS, with the first one in its place.
 PLAIN = set(
     """
-above absolute accept act action acts add added after all alone and anew annotations announced answer answered any
-append apply argparse argument arguments argv as ask asked askpass at await background base bash be become before began
-begin begun behind below blocked body borrow brackets bug busy by bytes c call callable called caller calls can cancel
-cap capped captured carrying caught changes chars check child childless children choose chosen chunk chunks cleaning
-clear code codecs codes command complete completion config confirm container contextmanager control controls copied
-coroutine count counts cpu create created ctypes cut cwd data dataclass deadline decode decoded decoders default define
+above absolute accept action acts add added after all alone and anew annotations announced answer answered any append
+apply argparse argument arguments argv as ask asked askpass at await background base bash be become before began begin
+begun behind below blocked body borrow brackets bug busy by bytes c call callable called caller calls can cancel cap
+capped captured carrying caught changes chars check child childless children choose chosen chunk chunks cleaning clear
+code codecs codes command complete completion config confirm container contextmanager control controls copied coroutine
+count counts cpu create created ctypes cut cwd data dataclass deadline decode decoded decoders default define
 definition deny deque descendants describe description details dict digits dir directly directory do draw drop dropped
 due dumpable duration early echo encode enter entered enum env environ environment ephemeral errno error escaped
 evaluate events every exception exit exited exiting exported f fail failed fault fcntl fd fds field fields file files
@@ -33,10 +33,10 @@ part partial partly parts passed passes path patient pattern patterns pending pe
 place plain poll poller pool pop popen popitem pr prctl prefix present print printable problem problems proc process
 processes prog program progress properties python quiet quote raise raw re reached read reader reads ready reason
 receive received recent refusal refuse reject remaining remains remote remove render repeated replace require required
-rest restart return returncode right rolling room row rows rules run running s safe sanitise save saved saves scale
-schema schemas scratch scrub search seconds secret sections seen sees select selector selectors self send sent separate
-sequence serve session set setdefault setpipe setting settings settle share shared shell shells short shorten shown
-shows signal signalled signals silent size sizes skipped slack snip socket socketpair sockets spared spawn spawned
+rest restart return returncode right rolling room row rows rule rules run running s safe sanitise save saved saves
+scale schema schemas scratch scrub search seconds secret sections seen sees select selector selectors self send sent
+separate sequence serve session set setdefault setpipe setting settings settle share shared shell shells short shorten
+shown shows signal signalled signals silent size sizes skipped slack snip socket socketpair sockets spawn spawned
 standard start started starting stat state stateless states status stay stayed stderr stdin stdout step still strays
 strings structured style subprocess subreaper supervise supervised suppress surplus survives sys system sz table take
 taken takes targets task tell tells template temporary tenth term terminate text texts theirs thread threading time

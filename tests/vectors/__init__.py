@@ -158,7 +158,7 @@ def lives(tool, case):
     for now, news in case["moments"]:
         seen, acts = seen._replace(**news), []
         for _ in range(4):  # what is done at once brings no news here
-            act = rules.act(now, seen)
+            act = rules.next_action(now, seen)
             acts += [act] if act else []
             if act in ("", "kill", "ask"):
                 break
