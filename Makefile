@@ -6,7 +6,7 @@ MATRIX  ?= 3.9 3.10 3.11 3.12 3.13
 FLAVOURS ?= LC_ALL=C PYTHONOPTIMIZE=1 PYTHONWARNINGS=error PYTHONDEVMODE=1
 LACKING ?= proc subreaper memfd python
 USER_PYTHON ?= /usr/bin/python3
-WORKERS ?= $(shell echo $$((7 * $$(getconf _NPROCESSORS_ONLN))))
+WORKERS ?= $(shell echo $$((5 * $$(getconf _NPROCESSORS_ONLN))))
 COMPILED = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(abspath $(VENV))/pycache
 IN_VENV = $(VENV)/bin/python
 PYTEST  = $(COMPILED) $(IN_VENV) -m pytest
@@ -73,7 +73,7 @@ $(VENV)-$(OF)/ready: pyproject.toml
 integration: $(VENV)-$(OF)/ready    ## with real programs: OF=interop (sandboxes, clients, SDKs, sshd), packages, hosts or ray; ARGS=-s shows what was said, ARGS='-n 4 --dist worksteal' is faster
 	$(VENV)-$(OF)/bin/python -m pytest -m $(OF) tests/integration $(ARGS)
 
-$(VENV)/bash_tool.pyc: bash_tool.py $(VENV)/ready    # the judge starts 700 servers, and to compile is half of a start
+$(VENV)/bash_tool.pyc: bash_tool.py $(VENV)/ready    # the judge starts 500 servers, and to compile is half of a start
 	$(IN_VENV) -c 'import py_compile; py_compile.compile("bash_tool.py", "$@", doraise=True)'
 
 SERVER ?= $(abspath $(IN_VENV)) -S $(abspath $(VENV))/bash_tool.pyc --mcp
