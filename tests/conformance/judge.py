@@ -95,8 +95,8 @@ IMPATIENT_S = 5.0
 ALONE_WAIT_S, AGAIN_S = 20.0, 60.0
 LONGEST_QUESTION_S = 120.0
 # Questions about all that a server has done, its memory, its descriptors or its files.
-ON_A_NEW_SERVER = """begins_as_a_plain_shell_does keeps_the_order_of_writing folders_are_capped an_unsafe_folder_is_not_used
-    closing_keeps_what_was_named the_wire_is_the_servers_own long_lines the_longest_line versions_are_agreed""".split()
+ON_A_NEW_SERVER = """a_flood_stays_small long_lines the_longest_line the_wire_is_the_servers_own folders_are_capped
+    the_largest_folder the_most_files an_unsafe_folder_is_not_used closing_keeps_what_was_named""".split()
 LONGEST_LINE, MOST_LINES = 16 << 20, 100000  # what a server sends in one line, and to one question
 MOST_SITUATIONS = 40  # questions that a run asks again in a situation
 ASKED_AGAIN = 24  # questions at most that fail by the accident of another load
