@@ -6,7 +6,7 @@ MATRIX  ?= 3.9 3.10 3.11 3.12 3.13
 FLAVOURS ?= LC_ALL=C PYTHONOPTIMIZE=1 PYTHONWARNINGS=error PYTHONDEVMODE=1
 LACKING ?= proc subreaper memfd python
 USER_PYTHON ?= /usr/bin/python3
-WORKERS ?= $(shell echo $$((7 * $$(getconf _NPROCESSORS_ONLN))))
+WORKERS ?= $(shell echo $$((5 * $$(getconf _NPROCESSORS_ONLN))))
 COMPILED = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(abspath $(VENV))/pycache
 IN_VENV = $(VENV)/bin/python
 PYTEST  = $(COMPILED) $(IN_VENV) -m pytest
@@ -18,7 +18,11 @@ help:       ## this list
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(IN_VENV) -m pip --quiet --disable-pip-version-check install 'pip>=21.3'    # for --editable: Debian 11 has 20.3
-	$(IN_VENV) -m pip --quiet --disable-pip-version-check install --editable '.[test,types]'
+	$(IN_VENV) -m pip --quiet --disable-pip-version-check install --no-compile --editable '.[test]'
+	touch $@
+
+$(VENV)/types: $(VENV)/ready    # which `make test` does not wait for
+	$(IN_VENV) -m pip --quiet --disable-pip-version-check install --editable '.[types]'
 	touch $@
 
 .PHONY: test
@@ -38,7 +42,7 @@ thorough: $(VENV)/ready ## both, with hundreds of examples for each property and
 	BASH_TOOL_THOROUGH=1 $(PYTEST) -n $(WORKERS) --dist worksteal -m 'not (interop or packages or hosts or ray)' $(ARGS)
 
 .PHONY: types
-types: $(VENV)/ready    ## mypy --strict, and pyright
+types: $(VENV)/types    ## mypy --strict, and pyright
 	$(IN_VENV) -m mypy & mypy=$$!; \
 	$(IN_VENV) -m pyright --pythonpath $(IN_VENV) bash_tool.py; pyright=$$?; wait $$mypy && exit $$pyright
 
@@ -73,7 +77,7 @@ $(VENV)-$(OF)/ready: pyproject.toml
 integration: $(VENV)-$(OF)/ready    ## with real programs: OF=interop (sandboxes, clients, SDKs, sshd), packages, hosts or ray; ARGS=-s shows what was said, ARGS='-n 4 --dist worksteal' is faster
 	$(VENV)-$(OF)/bin/python -m pytest -m $(OF) tests/integration $(ARGS)
 
-$(VENV)/bash_tool.pyc: bash_tool.py $(VENV)/ready    # the judge starts 700 servers, and to compile is half of a start
+$(VENV)/bash_tool.pyc: bash_tool.py $(VENV)/ready    # the judge starts 500 servers, and to compile is half of a start
 	$(IN_VENV) -c 'import py_compile; py_compile.compile("bash_tool.py", "$@", doraise=True)'
 
 SERVER ?= $(abspath $(IN_VENV)) -S $(abspath $(VENV))/bash_tool.pyc --mcp
@@ -116,7 +120,7 @@ matrix:     ## the tests on each Python of MATRIX (on the PATH or in pyenv), und
 	rm -rf $$folder
 
 .PHONY: release
-release: $(VENV)/ready  ## wheel and sdist in dist/, checked, and used in a fresh environment of each Python of MATRIX without network
+release: $(VENV)/types  ## wheel and sdist in dist/, checked, and used in a fresh environment of each Python of MATRIX without network
 	$(IN_VENV) -m tests.tools.release $(MATRIX)
 
 .PHONY: clean

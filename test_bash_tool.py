@@ -659,7 +659,7 @@ def write_record(file, **facts):
 
 @clause("003.12", saboteur=("Job.read", "start + decoded", "end"))
 @given(st.lists(any_of(b"a", *map(str.encode, "é€😀"), b"\xff", b"\xe2\x82", b"\n"), max_size=30), st.data())
-@settings(max_examples=60)
+@draws(30)
 def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     folder = Path(tempfile.mkdtemp(dir=os.getcwd()))
     output = folder / "output-0123456789ab.log"
@@ -5353,6 +5353,8 @@ WRAPPERS = any_of((), ("env",), ("docker", "exec", "-i", "C"), ("bash", "-lc", '
 
 
 @clause("026.12", saboteur=("_NO_BASH", "|zsh|", "|"))
+@draws(10)
+@example((), "zsh", "", "-l")
 @given(WRAPPERS, any_of(*OTHERS), any_of("", "/bin/", "/opt/my tools/"), any_of("-l", "-x -e", "-o posix"))
 def test_req_bash_026_12_what_no_command_can_run_behind(wrapper, other, folder, options):
     last = folder + other

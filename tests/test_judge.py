@@ -3,7 +3,7 @@
 import re
 
 from tests.conformance import borders, situations  # noqa: F401  (the first registers questions)
-from tests.conformance.judge import AT_BORDERS, BORDERS, QUESTIONS, UNASKED_BORDERS, WIRE_LEVELS
+from tests.conformance.judge import AT_BORDERS, BORDERS, ON_A_NEW_SERVER, QUESTIONS, UNASKED_BORDERS, WIRE_LEVELS
 from tests.spec import CLAUSES, holds_clause, spec_for
 from tests.tools.mutants import changed, mutants
 
@@ -58,7 +58,7 @@ def test_situations_are_drawn_by_their_seed():
     )
     names = {function.__name__ for functions in QUESTIONS.values() for function in functions}
     told = {name for _, _, omitted in situations.NOT_IN for name in omitted.split()}
-    assert told | {*situations.AT_PLACES.split(), *situations.AS_SCRIPTS.split()} <= names
+    assert told | {*situations.AT_PLACES.split(), *situations.AS_SCRIPTS.split(), *ON_A_NEW_SERVER} <= names
 
 
 MUTANT_SOURCE = """

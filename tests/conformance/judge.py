@@ -1,8 +1,9 @@
 """The judge: asks a server of the protocol, in any language, each clause of the levels that the server holds.
 
 A clause is asked through what a client has: lines, the server's environment, directory, options and signals, files,
-and /proc. A question is a function under `@asks(CLAUSE)`, or an example of SPEC.md that needs no more. Each question
-has a folder and servers of its own, and says what it sent, what came and what it expected. Nothing is expected beyond
+and /proc. A question is a function under `@asks(CLAUSE)`, or an example of SPEC.md that needs no more. It says what it
+sent, what came and what it expected. Where it needs nothing particular of its server, an earlier question may have left
+one, with an empty folder; what fails there is asked anew on a server of its own. Nothing is expected beyond
 the text of SPEC.md. What comes too early is wrong on any machine. What comes late may be right on an idle machine, so a
 question that fails is asked again by itself.
 """
@@ -31,7 +32,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.processes import alive, carriers, dwellers, eventually
+from tests.processes import alive, eventually, left_by
 from tests.spec import CLAUSES, Conversation, EXAMPLES, fenced, holds_clause, on_the_wire, rows_of, without_jobs
 
 
@@ -93,6 +94,9 @@ IMPATIENT_S = 5.0
 # questions, IN_VAIN and those beside them in 12 lanes of LONGEST_WAIT_S, and what is asked again.
 ALONE_WAIT_S, AGAIN_S = 20.0, 60.0
 LONGEST_QUESTION_S = 120.0
+# Questions about all that a server has done, its memory, its descriptors or its files.
+ON_A_NEW_SERVER = """a_flood_stays_small long_lines the_longest_line the_wire_is_the_servers_own folders_are_capped
+    the_largest_folder the_most_files an_unsafe_folder_is_not_used closing_keeps_what_was_named""".split()
 LONGEST_LINE, MOST_LINES = 16 << 20, 100000  # what a server sends in one line, and to one question
 MOST_SITUATIONS = 40  # questions that a run asks again in a situation
 ASKED_AGAIN = 24  # questions at most that fail by the accident of another load
@@ -294,8 +298,11 @@ def started_on_sockets(command, **how):
 class Wire:
     """A server under question, and the client's end of its wire. Each line goes into the question's transcript."""
 
-    def __init__(self, question, *options, env=(), cwd=None, timeouts=None, profile=None, structured=False, before=""):
-        """`before`: Python that runs right before the program of the server, in its process."""
+    def __init__(
+        self, question, *options, env=(), cwd=None, timeouts=None, profile=None, structured=False, before="", left=None
+    ):
+        """`before`: Python that runs right before the program of the server, in its process. `left`: the Wire of an
+        earlier question, whose server this is from now on."""
         self.question, self.adapter, self.number = question, question.judge.adapter, 0
         self.sent_s, self.came_s = {}, {}  # of each request when it was sent, and when its answer came
         self.buffer, self.lines = bytearray(), 0
@@ -311,11 +318,11 @@ class Wire:
         if before:  # Python itself ignores two signals
             start = "import ctypes, os, resource, signal, sys\nfor n in (13, 25): signal.signal(n, signal.SIG_DFL)\n"
             command = [*(sys.executable, "-c", start + before + "\nos.execvp(sys.argv[1], sys.argv[1:])"), *command]
-        self.errors = question.place / ("stderr-%d" % len(question.wires))
+        self.errors = left.errors if left else question.place / ("stderr-%d" % len(question.wires))
         where = dict(env=environ, cwd=cwd or question.folder, start_new_session=True, bufsize=0)
-        with open(self.errors, "wb") as errors:
+        with open(self.errors, "ab") as errors:
             start = started_on_sockets if question.situation.sockets else started_on_pipes
-            self.process = start(command, stderr=errors, **where)
+            self.process = left.process if left else start(command, stderr=errors, **where)
         self.pid, self.name = self.process.pid, "server %d" % (len(question.wires) + 1)
         question.wires.append(self)
         shown = {**dict(env), **({"timeouts": timeouts} if timeouts else {})}
@@ -540,14 +547,15 @@ class Situation:
 class Question:
     """What one function, or one example, asks of a server: a folder, the servers that it starts, and the transcript."""
 
-    def __init__(self, judge, clause, name, situation=None):
+    def __init__(self, judge, clause, name, situation=None, left=None):
+        """`left`: an earlier question that has left its place, and in it a server that is as new."""
         self.judge, self.clause, self.name = judge, clause, name
         self.situation = situation or Situation()
-        self.place = Path(tempfile.mkdtemp(prefix="question-", dir=judge.folder))
+        self.place = left.place if left else Path(tempfile.mkdtemp(prefix="question-", dir=judge.folder))
+        self.mark = left.mark if left else "JUDGE_OF_BASH_TOOL_%d_%s" % (os.getpid(), os.urandom(4).hex())
         self.folder, self.files = self.place / "folder", self.place / "tmp"
-        self.folder.mkdir()
-        self.files.mkdir()
-        self.mark = "JUDGE_OF_BASH_TOOL_%d_%s" % (os.getpid(), os.urandom(4).hex())
+        for folder in self.folder, self.files:
+            folder.mkdir(exist_ok=True)
         self.env = {
             name: value
             for name, value in os.environ.items()
@@ -555,6 +563,7 @@ class Question:
         }
         self.env.update({"TMPDIR": str(self.files), "LANG": "C.UTF-8", self.mark: "1"})
         self.wires, self.transcript, self.begun = [], [], time.monotonic()
+        self.plain, self.is_left = Wire(self, left=left.plain) if left else None, False
 
     @property
     def rows(self):
@@ -572,7 +581,8 @@ class Question:
     @functools.cached_property
     def wire(self):
         """The server of this question that nothing is particular about."""
-        return self.server()
+        self.plain = self.plain or self.server()
+        return self.plain
 
     def run(self, command, **arguments):
         """The answer of that server to a command."""
@@ -711,14 +721,34 @@ class Question:
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder.joinpath(*names)
 
-    def close(self):
-        for wire in self.wires:
+    def end(self, wires):
+        """Ends these of its servers."""
+        for wire in wires:
             with contextlib.suppress(OSError):
                 wire.process.stdin.close()
         until = time.monotonic() + 2
-        for wire in self.wires:
+        for wire in wires:
             wire.close(until)
-        for pid in [*carriers(self.mark), *dwellers(self.place)]:
+
+    def leave(self):
+        """Whether its plain server is as new, and the place too: nothing else runs there, the server knows no news, owes no
+        answer, and has lost nothing."""
+        if self.plain is None or self.plain.process.poll() is not None or self.situation.words:
+            return False
+        self.end([wire for wire in self.wires if wire is not self.plain])
+        if left_by(self.mark, self.place) - {self.plain.pid}:
+            return False
+        try:
+            is_as_new = not self.plain.number or self.plain.call("true", within_s=5).text == "[no output]\n"
+            for path in [*self.folder.iterdir(), *self.files.iterdir()]:
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        except (Wrong, OSError):
+            return False
+        return is_as_new and not self.plain.waiting and not self.plain.buffer
+
+    def close(self):
+        self.end(self.wires)
+        for pid in left_by(self.mark, self.place):
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.place, ignore_errors=True)
@@ -760,7 +790,8 @@ class Exchange(Conversation):
     def wire(self, of):
         """One server for the calls, one for the lines of an example."""
         if of not in self.wires:
-            self.wires[of] = self.start()
+            is_plain = not self.start.keywords and not self.wires
+            self.wires[of] = self.q.wire if is_plain else self.start()
             if of == "calls" and not self.q.judge.adapter.row:
                 self.wires[of].ask("ping")  # what a step takes is counted from here
         return self.wires[of]
@@ -868,6 +899,7 @@ class Judge:
         self.claims, self.only = claims or {}, only
         self.folder = tempfile.mkdtemp(prefix="judge-")
         self.waited_in_vain = 0
+        self.left = []  # questions that have left a server to others
         self.levels = list(self.claims.get("levels", ()))
         self.found = not self.levels  # by asking
         self.outcomes = {}  # of each clause what its questions found
@@ -897,6 +929,7 @@ class Judge:
             question.that(self.adapter.tool in names, step, "tools named %s" % ", ".join(map(str, names)))
             step = "answers a call of %s" % self.adapter.tool
             wire.call("echo hi")
+            question.is_left = question.leave()
             return None
         except Wrong as wrong:
             came = [each["text"] for each in question.transcript if each["what"] == "came"]
@@ -905,7 +938,7 @@ class Judge:
         except Exception as problem:
             got = "%s: %s" % (type(problem).__name__, problem)
         finally:
-            question.close()
+            self.closed(question)
             LONGEST_WAIT_S = usual_s
         return "cannot be judged: expected that it %s; got: %s" % (step, shortened(" ".join(got.split())))
 
@@ -948,15 +981,32 @@ class Judge:
         examples = [(head, body) for clause, head, body in EXAMPLES if clause == number and on_the_wire(head, body)]
         return QUESTIONS.get(number, []) + [example_as_question(*each) for each in examples]
 
+    def closed(self, question):
+        """Closes a question, or keeps what it leaves for another one."""
+        if question.is_left:
+            self.left.append(question)
+        else:
+            question.close()
+
     def answer(self, number, function, situation=Situation()):
+        """What one question found; on a server that another question has left, only where that passes."""
+        if self.left and not situation.words and function.__name__ not in ON_A_NEW_SERVER:
+            with contextlib.suppress(IndexError):  # another thread has taken it
+                found = self.asked(number, function, situation, self.left.pop())
+                if found["outcome"] in ("passed", "not asked"):
+                    return found
+        return self.asked(number, function, situation)
+
+    def asked(self, number, function, situation, left=None):
         """What one question found: its outcome, and what there is to say of it."""
         global LONGEST_WAIT_S
-        question = Question(self, number, function.__name__, situation)
+        question = Question(self, number, function.__name__, situation, left)
         OPEN.add(question)
         name = function.__name__.replace("_", " ") + (situation.words and ", asked " + situation.words)
         found = {"question": name, "outcome": "passed", **({"situation": situation.words} if situation.words else {})}
         try:
             function(question)
+            question.is_left = not self.adapter.row and question.leave()
         except Unasked as why:
             found.update(outcome="not asked", reason=str(why))
         except Wrong as wrong:
@@ -968,7 +1018,7 @@ class Judge:
             got = "%s (%s: %s)" % (came[-1], type(problem).__name__, problem)
             found.update(outcome="failed", expected="an answer of the form of the page", got=got, where=line)
         finally:
-            question.close()
+            self.closed(question)
             OPEN.discard(question)
         found.update(took_s=round(time.monotonic() - question.begun, 2), transcript=question.transcript)
         self.waited_in_vain += found["outcome"] == "late" and found["took_s"] >= LONGEST_WAIT_S
@@ -997,6 +1047,7 @@ class Judge:
         """What each question found; what failed once more, by itself: another load may have been in its way."""
         global LONGEST_WAIT_S
         answers = several_at_once(self.AT_ONCE, self.answer, todo)
+        self.end_left()
         wrong = [n for n, found in enumerate(answers) if found["outcome"] in ("failed", "late")]
         wrong.sort(key=lambda n: answers[n]["took_s"])
         usual_s, until = LONGEST_WAIT_S, time.monotonic() + AGAIN_S
@@ -1024,7 +1075,13 @@ class Judge:
             return "passed", None
         return "not asked", self.reason(number) or "; ".join(found.get("reason", "") for found in self.outcomes[number])
 
+    def end_left(self):
+        """Ends the servers that no question has taken."""
+        while self.left:
+            self.left.pop().close()
+
     def close(self):
+        self.end_left()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def report(self):
