@@ -89,6 +89,7 @@ def test_what_a_failed_call_still_says():
     assert done.returncode == 124 and b"exit code: none (timed out after 1s)" in done.stdout
 
 
+@exhaustive
 @needs_proc
 @pytest.mark.parametrize("name", PROFILES)
 def test_what_every_profile_promises(name, monkeypatch):

@@ -21,7 +21,7 @@ import pytest
 import test_bash_tool
 from tests.conformance.panel import BROKEN
 from tests.spec import CLAUSES, EXAMPLES, HERE, LEVELS_OF, REFERENCE, SPEC, TAG, UPON, Conversation, dumped_examples
-from tests.spec import fenced, holds_clause, offers_example, rows_of, spec_for, starts_interpreters, steps_of
+from tests.spec import fenced, holds_clause, offers_example, rows_of, spec_for, steps_of
 from tests.spec import without_jobs
 from tests.processes import PATIENCE_S
 from tests.support import MODES, PROFILES, SABOTEURS, SOURCE, TOOL, BashTool, Cancel, Client, bash_tool, changed, cli
@@ -506,14 +506,8 @@ class LibraryConversation(Conversation):
         self.holds(got, json.loads(line), json.dumps(got)[:3000])
 
 
-def half_of(body):
-    """The marks of an example: `make test` leaves out those that start interpreters."""
-    return [exhaustive] if starts_interpreters(body) else []
-
-
-@pytest.mark.parametrize(
-    "number, head, body", [pytest.param(*each, id=each[0], marks=half_of(each[2])) for each in EXAMPLES]
-)
+@exhaustive
+@pytest.mark.parametrize("number, head, body", EXAMPLES, ids=[number for number, _, _ in EXAMPLES])
 def test_example(number, head, body, tmp_path, monkeypatch):
     """Every example of SPEC.md holds."""
     ends = number in ("003.3", "003.10", "003.19", "003.22")  # what it starts has ended when it is answered
