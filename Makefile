@@ -6,7 +6,7 @@ MATRIX  ?= 3.9 3.10 3.11 3.12 3.13
 FLAVOURS ?= LC_ALL=C PYTHONOPTIMIZE=1 PYTHONWARNINGS=error PYTHONDEVMODE=1
 LACKING ?= proc subreaper memfd python
 USER_PYTHON ?= /usr/bin/python3
-WORKERS ?= $(shell echo $$((5 * $$(getconf _NPROCESSORS_ONLN))))
+WORKERS ?= $(shell echo $$((6 * $$(getconf _NPROCESSORS_ONLN))))
 COMPILED = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(abspath $(VENV))/pycache
 IN_VENV = $(VENV)/bin/python
 PYTEST  = $(COMPILED) $(IN_VENV) -m pytest
