@@ -33,7 +33,7 @@ from tests.conformance import borders, core, jobs, judge, output, server, situat
 from tests.conformance.judge import Judge, WIRE_LEVELS, several_at_once
 from tests.spec import HERE
 from tests.support import SABOTEURS, SOURCE, TOOL, one_or_more, spans
-from tests.conformance.recorded_calls import differences, recorded
+from tests.tools.recorded_calls import differences, recorded
 
 Mutant = collections.namedtuple("Mutant", "kind place line old new begin end")
 QUESTIONS_AT_ONCE = 6  # of one mutant
