@@ -103,6 +103,12 @@ def the_supervisor_is_in_no_ones_way(q):
     q.that(word not in words_of(supervisor), "a supervisor that shows nothing of the command", words_of(supervisor))
 
 
+@asks("003.4")
+def a_supervisor_goes_after_its_job(q):
+    job_of(q, "echo $PPID > supervisor; sleep 0.5; echo on")
+    q.dead("supervisor", within_s=10 + 10.0)
+
+
 @asks("003.5", "003.6")
 def ends_are_noted(q):
     ends = [("exit 3", "exit status: 3"), ("exit 143", "exit status: 143"), ("kill -9 $$", "signal: 9 (SIGKILL)")]

@@ -134,6 +134,7 @@ SERVERS = [
     *wrong("003.1", "EARLY_END_S", 0.1, 1),
     ("003.3", "make_plan", "min(EXITING_S, idle_s), min(2 * EXITING_S, total_s)", "idle_s, total_s"),
     # Two notes.
+    *wrong("003.4", "IDLE_S", 60),
     ("003.9", {"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}),
     ("003.12", {"said": [[r"\\u20ac", r"\\ufffd"]]}),
     ("003.13", {"heard": [['"kill_pid"', '"check_pid"']]}),
