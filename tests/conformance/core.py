@@ -281,7 +281,13 @@ print("code", code)
 @asks("002.10")
 def a_filter_prints_at_the_end_of_its_input(q):
     wire, first = q.server(timeouts={"slow": 1}), "[command timed out after 1s]\n"
-    shown = {"sort": "a\nb\n", "tail -n 1": "a\n", "grep b | wc -l": "1\n", "tee f | sort": "a\nb\n"}
+    shown = {
+        "sort": "a\nb\n",
+        "tail -n 1": "a\n",
+        "grep b | wc -l": "1\n",
+        "tee f | sort": "a\nb\n",
+        "awk 'NR > 1'": "a\n",
+    }
     for filters, text in shown.items():
         q.says("(echo b; echo a; sleep 600) | " + filters, first + text, True, wire=wire, mode="slow")
     wire.call("touch a b; (echo a; printf b; sleep 600) | xargs rm", mode="slow")

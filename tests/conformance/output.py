@@ -108,15 +108,6 @@ def a_script_on_the_input_prints_what_it_held(q):
         q.says(command, "[command timed out after 4s]\nheld back\n", True, wire=wire, mode="slow")
 
 
-@asks("002.10")
-def a_filter_that_writes_a_file_leaves_it(q):
-    (q.folder / "f").write_text("as it was\n")
-    wire = q.server(timeouts={"slow": 1})
-    for filters in ("sort -o f", "sort --output=f", "sort -uo f"):
-        wire.call("(echo b; sleep 600) | " + filters, mode="slow")
-        q.equal((q.folder / "f").read_text(), "as it was\n", "the file after a stop of %s:" % filters)
-
-
 @asks("009.2")
 def files_are_private(q):
     for mask in (0, 0o277):
