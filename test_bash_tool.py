@@ -346,7 +346,7 @@ def test_req_bash_002_7_longer_modes_are_named(tmp_path):
 @clause("002.8", saboteur=("Session._finish", "self._hints = []", "pass"))
 @pytest.mark.parametrize("name", first_of(sorted(PROFILES), "modes"))
 def test_req_bash_002_8_silence_is_told_once(name):
-    with BashTool(profile=tiny(0.3, profile=PROFILES[name])) as tool:
+    with BashTool(profile=tiny(0.8, profile=PROFILES[name])) as tool:  # in which a busy machine has printed
         for command in ("echo on; sleep 600", "echo on >&2; sleep 600", "true"):
             assert tool.run(lasting(command)).notes == ()
         assert tool.run(lasting("sleep 600"), timeout_s=20, cancel=cancelled_after(0.3)).notes == ()
@@ -2604,12 +2604,14 @@ def test_req_bash_011_7_what_is_ending_is_not_named():
     def run(n):
         word = "0.%03d" % (100 + n % 40 - 10)
         result = tool.run("sleep %s & echo x" % word)
-        named = r'still running: pid (\d+) "sleep %s"; to stop: kill -TERM -\d+; output goes on to /.*' % word
+        # On a busy machine the process that is forked for `sleep` has not become it.
+        names = '(?:"sleep %s"|"a subshell of the command")' % word
+        named = r'still running: pid (\d+) %s; to stop: kill -TERM -\d+; output goes on to /.*' % names
         found = [re.fullmatch(named, note) for note in result.notes]
         assert all(found) and result.stdout == "x\n", result
         assert [int(each[1]) for each in found] == list(result.leftovers), result
         quiet = tool.run("sleep %s >/dev/null & echo x" % word).notes
-        assert all('"sleep %s"' % word in note for note in quiet), quiet
+        assert all(re.search(names, note) for note in quiet), quiet
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(run, range(160 if THOROUGH else 40)))
