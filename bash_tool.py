@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: 2026 The bash_tool authors
 # SPDX-License-Identifier: MIT
-# A project that vendors this file need not lint it. Ruff obeys the first line too, but for PGH004.
+# A project that vendors this file need not lint it. Ruff obeys `flake8: noqa` too, except PGH004.
 # flake8: noqa
 # ruff: noqa: PGH004
 # isort: skip_file
@@ -98,9 +98,9 @@ it by copying this file. docs/manual.md has every option, field, limit and error
 #                    fit_streams make it a Fitted, by the profile's `truncation` (keep_ends): that
 #                    decodes, cleans (`cleaning`: render) and cuts. Session._finish has present
 #                    write the text of the Result, by the profile's `format` (format_brackets).
-#   the limit        make_plan takes it from the profile. Life._watch sees that it has passed,
-#                    Life._end says what is to be done: Command.ask, terminate and kill do that,
-#                    Command.report and send_answer tell the host. From Exchange._read_answer on it
+#   the limit        make_plan takes it from the call or the profile. Life._watch sees that it has
+#                    passed, and Life._end says what is to be done. Command.ask, terminate and kill
+#                    do that, Command.report and send_answer tell the host. From Exchange._read_answer on it
 #                    goes as with a byte; status_line writes the first line.
 #   nothing is left  _become_subreaper makes each supervisor a subreaper. Command.observe reaps
 #                    (_reap), and sees `childless` when waitpid(2) says ECHILD; Life._end asks for
@@ -118,9 +118,9 @@ it by copying this file. docs/manual.md has every option, field, limit and error
 #   a job goes on    Command.answer_as_job tells the host. Life._watch detaches a background
 #                    command, and Exchange.tokens is empty from then on, so that neither the host's
 #                    end nor `close` stops it; a kept command stays attached.
-#                    Command.note_end writes its end into its file and its record. When nothing of
-#                    it is left, its supervisor is idle again; if the host has left, the supervisor
-#                    ends, and last of all the fork server.
+#                    Command.note_end writes its end into its file and its record. Its
+#                    supervisor ends with the last process of the job, or is idle again if nothing
+#                    was left at the report. The fork server ends last, after its host.
 #
 # The file reads from top to bottom: a section uses those above it. Within a section a helper may
 # stand below its one caller. "Pure" sections have no I/O of their own. A name that begins with `_`
@@ -218,7 +218,7 @@ UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and thos
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
 REAP_EVERY_S = 0.02         # between two looks at a process group, whose end no signal announces
 HOST_GONE_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
-CHECK_EVERY_S = 1.0         # the longest sleep of a loop that also polls something
+CHECK_EVERY_S = 1.0         # between two looks at what wakes no sleeping loop
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
 LIVE_EVERY_S = 0.1          # between two pieces of live output
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
@@ -355,7 +355,7 @@ def describe_end(ended: Report, in_file: bool = False) -> str:
 # Command.run is the one loop: it waits in a selector (Loop.wait calls Output.read and
 # Supervisor._hear there), observes, and does what the life says. The end of an OutputBuffer is a
 # bounded deque. KILL, and a TERM without steps before it, go to the process group of the shell
-# (os.killpg), then to each process outside it. A supervisor serves a second command only if nothing
+# (os.killpg), then to what it does not reach. A supervisor serves a second command only if nothing
 # was left of the first at its report. The host is gone when the supervisor reads end of file on its
 # channel.
 #
@@ -514,8 +514,8 @@ def make_scratch(folder: bytes) -> bytes:
 
 
 def own_outputs(folder: str, prefix: str) -> set[str]:
-    """The output files of all tools that share a folder, even those of which only the record is
-    left. Other files in the folder are left out. Raises OSError."""
+    """The output files in a folder, of all tools that give them this prefix or a usual one, even
+    those of which only the record is left. Raises OSError."""
     import re
 
     ours = r"((?:output-|pipe-bash-|%s)[0-9a-f]{12})\.(?:log|job)" % re.escape(prefix)
@@ -532,7 +532,7 @@ def _make_room(folder: str, prefix: str) -> None:
     for path in own_outputs(folder, prefix):
         try:  # which costs less than `suppress`, with a thousand files
             info = os.lstat(path)
-        except OSError:  # it is gone by now
+        except OSError:  # it is gone by now, or its record alone is left
             continue
         if info.st_uid == os.geteuid():
             files[path] = (info.st_mtime, info.st_size)
@@ -663,9 +663,10 @@ def _reap() -> tuple[dict[int, int], bool]:
 
 
 def _command_line(pid: int) -> str:
-    """The arguments of a process; empty of one that is just ending. The kernel frees the memory of
-    a process, and the arguments in it, before its files and its number (do_exit in kernel/exit.c,
-    proc_pid_cmdline(5))."""
+    """The arguments of a process as one line; empty if it is just ending: the kernel frees its
+    memory, which holds the arguments, before its files and its pid (do_exit in kernel/exit.c,
+    proc_pid_cmdline(5)). A subshell has the tool's own line for arguments, and gets another
+    name."""
     text = decode(_read_proc(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" "))
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
@@ -765,7 +766,7 @@ class Report(NamedTuple):
     limit_s: float = 0.0  # the limit; of a command that goes on, when it was answered
     notes: Sequence[str] = ()
     leftovers: Sequence[int] = ()  # pids, all of them; the answer names the first few
-    can_kill: bool = True  # whether a pid means the same to a command
+    can_kill: bool = True  # False: in a PID namespace of its own, where its pids mean nothing
     total_bytes: int = 0
     duration_s: float = 0.0
     problem: str = ""  # why the file with the output is incomplete or missing
@@ -784,7 +785,7 @@ class Report(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What the host makes of a report, for one answer; independent of the profile."""
+    """What the host makes of a report, for one answer; only the streams depend on the profile."""
 
     report: Report
     notes: Sequence[str] = ()  # all that the answer shows
@@ -828,7 +829,7 @@ RECORD_FIELDS: dict[str, Any] = {
 #                                the number of its stream
 #   "answer", fields, streams    of a Report, and of a Captured for each stream. Of a command that
 #                                becomes a job there are two: status `running`, then how it ended
-#   "failed", id, reason         the command was not run
+#   "failed", id, reason         the command was not run, or the supervisor has a bug
 
 
 class Channel:
@@ -1056,8 +1057,8 @@ class Output:
         )
 
     def save(self) -> None:
-        """From now on the bytes go to a file in the state folder, those from before included; the
-        file is locked for as long as its writer lives."""
+        """From now on the bytes go to a file in the state folder, behind those that still wait in
+        memory. The file is locked until the command is over."""
         if self._fd < 0 and not self.problem:
             try:
                 folder, prefix = os.fsdecode(self._plan.folder), self._plan.file_prefix
@@ -1089,9 +1090,8 @@ class Output:
 
     def begin_job(self) -> None:
         """Makes the output file and the record of a job: one JSON text in a file beside the output,
-        written in place by the supervisor alone, which holds the file's lock as long as it lives.
-        From the beginning the file has room for the end, so that a full disk does not lose it.
-        Raises SpawnError."""
+        written in place by the supervisor alone, which holds the file's lock until the command is
+        over. Raises SpawnError."""
         self.save()
         try:
             if self.problem:
@@ -1226,9 +1226,8 @@ class Shell:
         self._carries = plan.carries and not (self._has_prefix and stdin_fd >= 0)
         self._text_fd = -1
         self.scratch = b""  # the folder around `scratch`, where the command runs instead
-        self.notes: list[
-            str
-        ] = []  # for the answer: on the scratch folder, and on what still runs
+        # For the answer: on the scratch folder, and on what still runs.
+        self.notes: list[str] = []
 
     def start(self, writers: Sequence[int]) -> None:
         """Spawns the shell in its directory; if that is gone, in an empty folder. To refuse would
@@ -1243,7 +1242,7 @@ class Shell:
                 raise
             import re
 
-            # Of a path that is too long to be shown both ends; and no `]` ends the note.
+            # A path that is too long to show keeps both ends; `]` must not close the note.
             cwd = re.sub("(.{100})..+(.{99})", r"\1…\2", make_printable(plan.cwd))
             why = cwd.replace("]", r"\u005d"), _reason(problem)
             try:
@@ -1417,10 +1416,11 @@ WRAPPERS = frozenset(
 
 
 class Process(NamedTuple):
-    """What a stop looks at in one process. What cannot be read is empty: it gets TERM."""
+    """What a stop reads of one process. A process whose fields cannot be read gets TERM."""
 
     parent: int
-    program: str = ""  # the name of its file, without a version; of a filter its own
+    # The name of its file; "python" for any Python; for filters and wrappers that of argv[0].
+    program: str = ""
     # Its arguments, with a NUL behind each; then their place in its memory (arg_start), by which a
     # fork is told from a program with the same arguments.
     arguments: bytes = b""
@@ -1505,7 +1505,7 @@ class Steps:
     """Which processes a stop asks to end, and with which signal; none gets a signal twice.
 
     | state        | what a process is in it                                                     |
-    | waits        | it gets its signal later: what it is below acts on its own, and may end it  |
+    | waits        | its signal comes later: the process above is asked first, and may end it    |
     | spared       | no signal: a filter gets the end of its input, a wrapper that of its command|
     | got INT      |                                                                             |
     | got TERM     | or KILL: that ends it                                                       |
@@ -1523,11 +1523,12 @@ class Steps:
         self._used, self._busy_until_s = 0, 0.0  # processor time of all processes
 
     def choose(self, inspected: dict[int, Process], now: float) -> dict[int, int]:
-        """The signals of one pass, in the order in which they are to be sent. `inspected`: what
-        lives, parents before their children, and of siblings the later ones first: a pipe's reader
-        is asked before its writer ends, and so before it reads the end of half an input. If all
-        get TERM at once no signals are chosen: TERM then goes to the group, which no fork at the
-        same time escapes."""
+        """The signals of one pass, in the order in which to send them. `inspected`: the live
+        processes, parents before children and later siblings before earlier ones. So the reader of
+        a pipe is asked to end before its writer is, and never takes half an input for the whole. If
+        every process would get TERM at once, nothing is chosen and no state is kept, but
+        `living_states` says so: `terminate` then signals the group, which no concurrent fork
+        escapes."""
         chosen: dict[int, int] = {}
         is_first, passed_s = not self.states, now - self.begun_at
         used = sum(process.used for process in inspected.values())
@@ -1634,9 +1635,9 @@ class Life:
     |        |                                      | nothing is left                       |
     |        |                                      | end: a stop, or a signal has ended    |
     |        |                                      | the shell of an announced job         |
-    | end    | the steps of a stop; TERM to all     | report: nothing is left, or it cannot |
-    |        | when nobody is spared any more; KILL | be killed                             |
-    |        | after the grace, or at a second stop | stay: the same, after the report      |
+    | end    | the steps of a stop; when they are   | report: nothing is left, or it cannot |
+    |        | done, TERM to the spared ones too;   | be killed                             |
+    |        | KILL after the grace or 2nd stop     | stay: the same, after the report      |
     | report | the caller is told how it ended      | over: nothing is left                 |
     |        |                                      | stay: something is left               |
     | stay   | something goes on                    | end: a stop, or the limit             |
@@ -1651,12 +1652,12 @@ class Life:
     phase: Phase = "watch"
     # Of a command that is ended before its time; the first reason counts.
     status: Status | None = None
-    stops = 0  # all requests to end it: by the limit, cancels, Job.kill
+    stops = 0  # requests to end it that have not had their effect: limit, cancels, Job.kill
     attached = True  # ends with its host; False too once the end of the host was seen
     is_announced = False  # the caller has been told that it goes on as a job
     has_stayed = False  # something of it went on after its report
     due_at = 0.0  # the moment at which to act if nothing happens
-    # Set by `_begin_end`, for the phase `end`:
+    # Of the phase `end`:
     _kill_at = 0.0  # when KILL begins
     _in_steps = False  # it is asked by steps; False again once all have got TERM
     _asked_bytes = 0  # how much output there was when it began
@@ -1678,10 +1679,9 @@ class Life:
         return self._plan.background or self.is_announced
 
     def next_action(self, now: float, seen: Seen) -> str:
-        """What is to be done now: the name of a method of Command, or "" for nothing, until
-        something happens or `due_at` comes. A cancel after the report counts only
-        if the command is a job, or still attached. Job.kill sets no status: the job reports how its
-        shell ended."""
+        """What is to be done now: the name of a method of Command, or "" for nothing until
+        something happens or `due_at` comes. After the report a cancel counts only for a job or an
+        attached command. Job.kill sets no status: the job reports how its shell ended."""
         before, self.seen = self.seen, seen
         if seen.host_stops > before.host_stops and (self.attached or self.is_job):
             self._stop("cancelled", seen.host_stops - before.host_stops)
@@ -1978,7 +1978,7 @@ class Command:
         self.output.append_note(note)
         self.output.write_record(self.describe())  # with the place of the note
         if not self.life.is_announced and (ended.exit_code == 0 or still):
-            # Else the first line of the answer says how the command failed.
+            # If it failed and left nothing, the first line of the answer says how it ended.
             self.completion_note = note
 
     def describe(self) -> Report:
@@ -1999,7 +1999,7 @@ class Command:
             reason,
             limit_s=plan.limit_s,
             notes=shell.notes,
-            # The file of a job names them, behind its end.
+            # For an announced job they stand in the completion note in its output file.
             leftovers=[]
             if life.is_announced
             else [leftover.pid for leftover in self.leftovers],
@@ -2239,9 +2239,9 @@ if "fork_server_control" in globals():  # this code runs in a fork server: see L
 # ---- 3 Types -----------------------------------------------------------------------------------
 # The values that one part of the tool hands to another. What comes from outside, arguments and
 # records of jobs, is checked and becomes one of these at once, so no dict of unknown content goes
-# further. What travels as JSON is a plain string; a choice that stays inside is an enum.
+# further. What travels as JSON is a plain string; a choice that a program makes is an enum.
 
-import codecs  # here, because no fork server needs these
+import codecs  # here, because most supervisors need none of these
 import fnmatch
 import io
 import json
@@ -2392,14 +2392,14 @@ class Result:
                   is shown
     stderr        the second stream
     truncated     whether `text` does not show a stream whole
-    total_bytes   how many bytes of output came; in the answer to a check, since the last one
+    total_bytes   how many bytes of output came; in a check of a job that runs, since the last one
     pid           of a job: its shell and process group
     output_file   the path of the file that holds the whole output, if there is one; if it
                   could not take all of it, `text` says so
     duration_s    seconds from the start of the command to the end of the shell, or until now
     error         a stable id, such as `denied`, if something but the command went wrong
     notes         the notes of the answer, without their brackets
-    leftovers     the pids of the command's processes that still run, all of them; the text names
+    leftovers     the pids of what a foreground command left running, all of them; the text names
                   the first five
     details       what the profile says to programs: a dict that JSON can hold
     stdout_bytes  all that came on the first stream, or on both if the profile merges them, as it
@@ -2456,11 +2456,10 @@ class Result:
 
 
 # ---- 4 Text ------------------------------------------------------------------------------------
-# From bytes to what a model reads, by functions of values; LiveText alone keeps a state. Bytes
-# become text once, whole:
-# cleaning each chunk by itself would split characters and escape sequences. Every function takes
-# time in proportion to its input. To that end the patterns of sequences match no newline and stop
-# at the next ESC, so that no unfinished sequence makes the scanner read characters twice.
+# From bytes to what a model reads, by functions of values; LiveText alone keeps a state. A stream
+# becomes text once, whole: cleaned chunk by chunk, characters and escape sequences would be split.
+# Every function takes time in proportion to its input. So the patterns of sequences match no
+# newline and stop at the next ESC: no unfinished sequence makes the scanner read characters twice.
 
 
 # Patterns are strings, which `re` compiles and keeps at the first use: compiled here they would
@@ -2620,7 +2619,8 @@ def first_bytes(text: str, most: int) -> str:
 
 
 def last_bytes(text: str, most: int) -> str:
-    """... the longest end. `most` is above 0."""
+    """The longest end of `text`, cut between characters, of at most `most` bytes in UTF-8. `most`
+    is above 0."""
     return text.encode()[-most:].decode("utf-8", "ignore")
 
 
@@ -2824,7 +2824,7 @@ def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
 
 def job_lines(outcome: Outcome) -> list[str]:
     """What the model needs to find a job again: its pid, its file, and how to stop it if
-    anything of it runs that a command can stop."""
+    something of it may run that a command can stop."""
     report = outcome.report
     path = make_printable(outcome.path or NOWHERE % report.problem)
     started = "<pid>%s</pid>\n<output_file>%s</output_file>" % (report.pid, path)
@@ -2993,7 +2993,7 @@ def format_json(outcome: Outcome, profile: Profile) -> str:
 
 
 def plain_code(report: Report) -> int:
-    """The exit code; -1 if there is none, a signal's included."""
+    """The exit code; -1 if there is none or a signal ended the shell."""
     return -1 if report.exit_code is None or report.signal else report.exit_code
 
 
@@ -3090,8 +3090,9 @@ def _with_notes(on_output: OnText | None) -> OnLive | None:
 
 # ---- 5 Profiles --------------------------------------------------------------------------------
 # A profile is a row of data: how a stream is cleaned and cut, how an answer is written, what limits
-# hold. The sections below never compare the name of a row. A call looks at its row twice: for the
-# request, and when the answer is written. Before the rows stand the checks of what a host gives.
+# hold. The sections below never compare the name of a row: a call looks at its row for the request,
+# at the timeout, and when the answer is written. Before the rows stand the checks of what a host
+# gives.
 
 VERBS = "command check_pid kill_pid restart".split()  # the arguments of which a call has one
 WAITS = ("grace_s", "drain_idle_s", "drain_total_s")
@@ -3621,7 +3622,7 @@ def find_fault(key: str, value: Any, schema: Schema) -> str:
 
 def argument_schemas(profile: Profile) -> dict[str, Schema]:
     """The schemas of what a profile takes: its own arguments, and three that models know from
-    another tool, though no definition names them."""
+    another tool, whether the definition names them or not."""
     longest_s = max(s for mode, s in profile.timeouts_s.items() if mode != "background")
     return {
         "description": {},
@@ -3743,11 +3744,10 @@ DROPPED_NAMES = frozenset(
 NOT_CARRIED = frozenset(map(fsencode, (*DROPPED_NAMES, "BASH_ENV", "SHLVL")))
 # What makes a variable secret: the first of these rules that finds its pattern decides, and a
 # variable that none finds passes. A pattern is looked for in the value, in the pair NAME=value, or
-# in the words of the name, as in _AWS_SECRET_KEY_: each word stands between `_`, so that KEY is one
-# of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT. SPEC.md has an example of
-# each rule. Each alternative of a value's pattern takes time in proportion to the value. So an
-# unbounded repeat stops at text that could begin the same alternative again, or a lookbehind
-# guards it.
+# in the words of the name, as in _AWS_SECRET_KEY_: each word stands between `_`, so that KEY is a
+# word of API_KEY and of AppKey, but not of KEYBOARD_LAYOUT. SPEC.md has an example of each rule.
+# Each alternative of a value's pattern takes time in proportion to the value. So an unbounded
+# repeat stops at text that could begin the same alternative again, or a lookbehind guards it.
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 SECRET_RULES = (
     # What a bundler publishes: it writes the value into pages that anybody can read, and
@@ -4325,7 +4325,7 @@ def find_line(lines: Iterable[bytes], wanted: re.Pattern[str]) -> str | None:
 # | sent     | asking: the request was not read. job: the answer was `running`. held: of an     |
 # |          | ephemeral tool, leftovers live. over: the command has ended, or it hangs         |
 # | job      | held: no thread could be started, or as from `sent`. over: it has ended          |
-# | held     | over: the supervisor has closed the channel, or `close` was called                  |
+# | held     | over: the supervisor has closed the channel, or `close` was called               |
 #
 # | who reads the end of file | in                         | what follows                        |
 # | the supervisor            | watch to report, attached  | TERM, 0.5 s, KILL; nobody is told   |
@@ -4483,7 +4483,7 @@ class HostEnd(Channel):
     def __init__(self, end: socket.socket) -> None:
         super().__init__(end)
         self.supervisor_pid = 0  # once its first message has come
-        self.stops_sent = 0  # the count that the supervisor knows of
+        self.stops_sent = 0  # the count that was sent last
         self._messages = deque[tuple[Any, ...]]()
 
     def wait(self, until: float) -> bool:
@@ -4519,9 +4519,9 @@ class HostEnd(Channel):
             self.socket.shutdown(socket.SHUT_WR)
 
     def next_message(self, until: float) -> tuple[Any, ...] | None:
-        """The next message; None if none comes until this moment. Raises ChannelLost at the end,
-        NotRun if the other end was closed before all was read there, when Linux resets the
-        connection, and if a new supervisor has said nothing."""
+        """The next message; None if none has come by `until`. Raises NotRun if the supervisor's end
+        was closed with something unread (Linux then resets the connection) or before its `hello`,
+        and ChannelLost if the channel has ended in another way."""
         while not self._messages:
             if not self.wait(until):
                 return None
@@ -4729,8 +4729,8 @@ class Exchange:
 
     def perform(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer: how the command ended, or
-        that it goes on. If nothing was run, another supervisor is asked. The fork server ends
-        what a killed supervisor leaves. The caller answers an exception of this by `abandon`."""
+        that it goes on. As long as nothing was run, another supervisor is asked. If this raises,
+        the caller must call `abandon`."""
         outcome = self._try_supervisors(on_live, stdin)
         self._settle(outcome.report)
         return outcome
@@ -4840,9 +4840,9 @@ class Exchange:
         else:
             # The memory that a long output took may stay with the process.
             return self._move("over", is_idle=report.is_over and report.total_bytes <= MIB)
-        if not was_stopped:  # else a stop has crossed the answer: its bound stays
+        if not was_stopped:  # else a stop has crossed the answer, and its deadline stays
             self._deadline = inf
-        self.send_stops()  # one that has crossed the answer now half-closes an ephemeral channel
+        self.send_stops()  # such a stop again: of an ephemeral tool by half-closing the channel
 
     def start_thread(self, monitor: Callable[[], None]) -> bool:
         """Starts the monitor thread of a job: a daemon thread, for which no program waits at its
@@ -4926,8 +4926,7 @@ def _open_own(path: str) -> io.BufferedReader:
 
 def read_record(output: str) -> tuple[Report | None, bool | None]:
     """What the record beside an output file says, None if that is no record; and whether the
-    lock of the file is free, which the supervisor of the job holds while it lives. Raises
-    OSError."""
+    lock of the file is free, which the supervisor holds until the job is over. Raises OSError."""
     with _open_own(record_of(output)) as file:
         is_free = _lock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         data = file.read(RECORD_CAP_BYTES)
@@ -4938,7 +4937,7 @@ def read_record(output: str) -> tuple[Report | None, bool | None]:
 
 
 _NOTE = rb"\n\n\[background process .*\n"
-# What is no output, if the job has just ended: its note is written before its record is.
+# A job that has just ended has its note before its record says where: then this finds the note.
 _NOTE_AT_END = _NOTE + rb"?\Z"
 
 
@@ -4998,10 +4997,10 @@ class Job(NotCopied):
         return self._report
 
     def _read_record(self) -> tuple[Report, bool]:
-        """What the record says; and True while the supervisor of the job lives, and so while
-        something of the job may live: the supervisor holds the lock of the record. Without a record
-        (removed, or never made) and without locks, number and start time of the supervisor are
-        left, until the job has ended: then the supervisor may have another command."""
+        """What the record says; and whether the supervisor still has this job, so that something of
+        it may live: while it does, it holds the lock of the record. If there is no record (removed,
+        or never made) or no lock, the supervisor's pid and start time decide, but only until the
+        job has ended: after that the supervisor may run another command."""
         report = self._report
         is_free = None
         with suppress(OSError):  # gone, or no descriptor left
@@ -5189,8 +5188,6 @@ def _await_ends(jobs: Sequence[Job], one_will_do: bool, timeout_s: float | None)
 
 # ---- 8 BashTool --------------------------------------------------------------------------------
 # The public class. What a model or a command does is answered; what a host does wrong is raised.
-# A command is one exchange with a supervisor; a profile is consulted for the request, and when the
-# answer is written.
 
 MAX_JOBS = 32  # background jobs of one tool that live at once
 JOBS_NAMED = 32  # that one answer lists
@@ -5596,7 +5593,7 @@ class BashTool(NotCopied):
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called: then nothing runs any more."""
+        """Whether `close` was called: no new command runs then."""
         return bool(self._session.closing.count)
 
     def __repr__(self) -> str:
@@ -5753,7 +5750,7 @@ class BashTool(NotCopied):
 # message asks for, and does nothing else. A request is answered in the form of its era: with its
 # version in `_meta` (2026-07-28), or without one (up to 2025-11-25, where a handshake comes first).
 # The server remembers nothing between two messages but the calls under way. Each call has a thread,
-# in which BashTool.call waits for the command. One loop reads and writes. It waits for all
+# which waits for its command. One loop reads and writes. It waits for all
 # descriptors at once, so that neither a command nor a client that does not read keeps another
 # message waiting. It sleeps until something happens: a thread that has something for it, and the
 # interpreter when a signal comes, write a byte to its wake pipe; poll(2) has the next deadline.
@@ -5952,8 +5949,8 @@ def handle(message: Any, tool: Message) -> Message | Call | Withdrawal | None:
 
 
 class CallUnderway:
-    """A call without an answer yet. The thread of the call adds live output, of which the end is
-    kept; the loop of the server takes it."""
+    """A call whose answer was not written yet. The thread of the call adds live output, of which
+    the end is kept; the loop of the server takes it."""
 
     _progress = 0
     _output = ""  # live output that no message has told, or its end
@@ -6041,9 +6038,9 @@ class Server:
 
     def serve(self) -> None:
         """Returns when the client has left or a signal has ended the server. By then every
-        foreground command is gone; one more signal skips the grace, but for GOODBYE_S. Jobs go on.
-        At the end of the input alone, calls may end by themselves for LAST_CALLS_S. The others are
-        not answered: a late answer crashed a client (SDK for Python 1.30)."""
+        foreground command is gone. One more signal skips the grace, but not within GOODBYE_S of the
+        end of the input. Jobs go on. If the input ends without a signal, calls have LAST_CALLS_S to
+        end by themselves; the others are not answered: that crashed a client (Python SDK 1.30)."""
         is_told = self._run_while(lambda: not self._at_end)
         ended_at = monotonic()
         if not is_told:
@@ -6109,7 +6106,8 @@ class Server:
         if _STDOUT_FD in events:
             self._write(events[_STDOUT_FD] == select.POLLOUT)
         if self._wake_reader in events:
-            [number] = os.read(self._wake_reader, 1)  # two signals can end two phases
+            # One byte: each signal may end its own phase.
+            [number] = os.read(self._wake_reader, 1)
             if number == signal.SIGINT and not os.isatty(_STDIN_FD):
                 # Ctrl-C in the terminal of a client: each call is answered. REQ-BASH-025.22
                 for underway in self._calls.values():
