@@ -100,8 +100,9 @@ it by copying this file. docs/manual.md has every option, field, limit and error
 #                    write the text of the Result, by the profile's `format` (format_brackets).
 #   the limit        make_plan takes it from the call or the profile. Life._watch sees that it has
 #                    passed, and Life._end says what is to be done. Command.ask, terminate and kill
-#                    do that, Command.report and send_answer tell the host. From Exchange._read_answer on it
-#                    goes as with a byte; status_line writes the first line.
+#                    do that, Command.report and send_answer tell the host. From
+#                    Exchange._read_answer on it goes as with a byte; status_line writes the first
+#                    line.
 #   nothing is left  _become_subreaper makes each supervisor a subreaper. Command.observe reaps
 #                    (_reap), and sees `childless` when waitpid(2) says ECHILD; Life._end asks for
 #                    KILL until then. After a normal exit nothing is ended: Command.report names
