@@ -109,20 +109,8 @@ COPIES = {
         "a stop in steps, at most {grace} s, KILL",
         "{file:MiB} MiB of it to a file",
         "TERM, {grace_after_host} s, KILL",
-        "| `default`, or no mode: {default} seconds,",
-        "| `slow`: {slow:min} minutes,",
-        "| `background`: {background:h} hours,",
-        "the last {tail_lines:,} lines",
-        "{head_chars:,} characters of each stream",
-        "the process group, {grace} seconds",
-        "after {others} seconds the command goes on",
-        "in milliseconds, {others:ms,} if missing",
     ],
     "docs/spec-notes.md": [
-        "default mode {default} seconds",
-        "foreground, {default} seconds",
-        "slow mode {slow:min} minutes",
-        "at most {grace} seconds to clean up",
         "at most {grace} s, then KILL",
         "after {grace_after_host} s when the host has left",
         "{tail_bytes:,} bytes without the last newline",
@@ -160,7 +148,8 @@ COPIES = {
         "`tools/call`: {calls} calls",
     ],
 }
-# Where a page that users read says such a number of something else.
+# Where a page that users read says such a number of something else: in the tables of what the five documents ask they
+# are the documents' own.
 UNRELATED = {
     "README.md": [
         "returns after 30 s",
@@ -180,6 +169,12 @@ UNRELATED = {
         "timed out after 30s]",
     ],
     "docs/design.md": [
+        "| `default`, or no mode: 30 seconds,",
+        "| `slow`: 15 minutes,",
+        "| `background`: 24 hours,",
+        "the process group, 15 seconds",
+        "after 120 seconds the command goes on",
+        "in milliseconds, 120,000 if missing",
         "1 GiB of output,",
         "A user has 64 MiB of pipes",
         "One argument has at most 128 KiB",
