@@ -531,7 +531,7 @@ def kill_comes_after_fifteen_seconds(q):
 @asks("004.13")
 def no_later_line_runs(q):
     wire, first = q.server(timeouts={"slow": 1.5}), "[command timed out after 1.5s]\n"
-    ends = """python3 -c 'import sys, time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: sys.exit(0)'"""
+    ends = """python3 -c 'import sys, time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: sys.exit(0)' 2>/dev/null"""
     for line in ("sleep 600", ends, "for i in 1 2; do sleep 600 </dev/null; touch later; done"):
         (q.folder / "s.sh").write_text("#!/bin/bash\necho on\n%s\ntouch later\n" % line)
         (q.folder / "s.sh").chmod(0o755)
