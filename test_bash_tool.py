@@ -2623,7 +2623,8 @@ def test_req_bash_011_7_what_is_ending_is_not_named():
         result = tool.run(start + "until grep -q '^State:.Z' /proc/$!/status; do sleep 0.02; done")
         assert len(os.listdir("/proc/%d/task" % int(result.stdout))) == 2
         assert (result.notes, result.leftovers) == ((), ())
-    alone = "setsid bash -c 'exec -a \"%s\" sleep 7' & until grep -q 7 /proc/$!/cmdline; do sleep 0.02; done; "
+    alone = "setsid bash -c 'exec -a \"%s\" sleep 7' & f=/proc/$!/cmdline; "
+    alone += "until grep -q 7 $f && ! grep -q bash $f; do sleep 0.02; done; "
     for names, is_left in (("timeout", False), ("/bin/timeout", False), ("busybox timeout", False), ("xtimeout", True)):
         with BashTool(profile=tiny(default=AMPLE_S, drain_idle_s=0.1), ephemeral=True) as tool:
             result = tool.run("(%s) >/dev/null 2>&1" % (alone % names))
