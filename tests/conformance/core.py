@@ -394,7 +394,7 @@ def where_who_and_how_long_pass(q):
     paths = ["/" + "".join(chance.choices(base64, k=39)) for _ in range(300)]
     variables = {"V%d_KEY" % n: value for n, value in enumerate(PLACES + paths)}
     variables.update({"V%d_TOKEN" % n: value for n, value in enumerate(PLACES)})
-    for word in [*LAST_WORDS, "KEY_ID", "ID", "IN"]:
+    for word in [*LAST_WORDS, "KEY_ID", "ID", "IN", "SOURCE", "ROLE", "BACKENDS"]:
         names = ["W_%s_%s" % (kind, word) for kind in ("AUTH", "SECRET", "TOKEN", "PASS", "KEY")]
         variables.update(dict.fromkeys([*names, "wKey" + word.title().replace("_", "")], "xyzzy"))
     variables.update(T_TOKEN="1" * 15, U_TOKEN="1" * 16)
