@@ -424,7 +424,7 @@ def _close(*fds: int) -> None:
 # -- Files: the state folder, output files, records
 #
 # A folder for temporary files is shared with other users, and a command can remove or replace what
-# stands in a folder of its own user: so what is opened is first seen to be no link and no FIFO.
+# stands in a folder of its own user: so no link is opened, and what is read is a regular file.
 
 
 def record_of(output: str) -> str:
@@ -835,8 +835,8 @@ RECORD_FIELDS: dict[str, Any] = {
 
 class Channel:
     """One end of the socket between the host and a supervisor. A message is a length and a
-    marshalled value: both ends run the same interpreter. Only HostEnd.send_plan
-    blocks in the socket."""
+    marshalled value: both ends run the same interpreter. Only HostEnd.send_plan blocks in the
+    socket."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)  # the end may have been passed in either state
@@ -1507,8 +1507,8 @@ class Steps:
 
     | state        | what a process is in it                                                     |
     | waits        | its signal comes later: the process above is asked first, and may end it    |
-    | spared       | no signal: a filter gets the end of its input, a wrapper that of its command|
-    | got INT      |                                                                             |
+    | spared       | no signal: a filter ends with its input, a wrapper with its command         |
+    | got INT      | it may print what it holds; TERM follows, if it has not ended by then       |
     | got TERM     | or KILL: that ends it                                                       |
     | handles TERM | it has got TERM, which it handles or ignores                                |
     | cleans up    | started by what got INT or handles TERM, or by such work: no signal, but    |
@@ -1517,7 +1517,7 @@ class Steps:
 
     def __init__(self, grace_s: float, now: float) -> None:
         self._grace_s, self.begun_at = grace_s, now
-        self._tenth_s = grace_s / 10  # no wait of a step is longer
+        self._tenth_s = grace_s / 10  # the most for each fixed wait of a step, in a short grace
         self.states: dict[int, str] = {}  # by process
         self.living_states = {"waits"}  # of those that lived at the last pass
         self.cut_short = False  # something that got INT has got TERM too
@@ -1744,7 +1744,7 @@ class Life:
         if self.seen.childless or now >= self._kill_at + UNKILLABLE_S:
             if not self.has_stayed:
                 return self._move("report", "end_output")
-            self.stops, self._limit_at = 0, inf  # what cannot be killed is not tried again
+            self.stops, self._limit_at = 0, inf  # no limit begins another end
             return self._move("stay", "end_output")
         if now >= self._kill_at:
             self.due_at = now + KILL_EVERY_S
@@ -4951,8 +4951,8 @@ class Job(NotCopied):
 
     pid          an int: the process of the shell, and its process group
     command      the text that was asked for, its first 2,000 characters
-    output_file  the path of the file that takes the output; once the job has ended, its last line
-                 says how
+    output_file  the path of the file that takes the output; once the job has ended, a note in it
+                 says how, unless its supervisor was killed
     created      seconds since the epoch
 
     Raises OSError if no sound record stands beside `output_file`.

@@ -54,8 +54,8 @@ def listed(text):
 
 
 def sessions():
-    """Of each server how it is started, with `together` if its calls are under way at the same time, and its calls: a command, arguments, a line of bytes, or a pair of a command and
-    what befalls it when it has begun."""
+    """Of each server how it is started, with `together` if its calls are under way at the same time, and its calls: a
+    command, arguments, a line of bytes, or a pair of a command and what befalls it when it has begun."""
     stops = dict(timeouts={"default": 0.6, "slow": 1.5, "grace_s": 1.5})
     sized = ["head -c %d /dev/zero | tr '\\0' '%s'" % (size, kind) for size in SIZES for kind in KINDS]
     drawn = ["printf '%%b' '%s'" % text for text, _ in SCREENS] + [*TEXTS.values()]
