@@ -47,7 +47,7 @@ def environment(name, folder=sys.prefix, packages=()):
     if not (place / "ready").exists():
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
         install = [sys.executable, "-m", "pip", "--python", str(python), "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*install, "install", *(packages or ENVIRONMENTS[name])], check=True)
+        subprocess.run([*install, "install", "--no-compile", *(packages or ENVIRONMENTS[name])], check=True)
         (place / "ready").touch()
     return python
 
