@@ -521,8 +521,7 @@ def own_outputs(folder: str, prefix: str) -> set[str]:
 
     ours = r"((?:output-|pipe-bash-|%s)[0-9a-f]{12})\.(?:log|job)" % re.escape(prefix)
     names = map(re.compile(ours).fullmatch, os.listdir(folder))
-    start = os.path.join(folder, "")
-    return {start + name[1] + ".log" for name in names if name}
+    return {os.path.join(folder, name[1] + ".log") for name in names if name}
 
 
 def _make_room(folder: str, prefix: str) -> None:
@@ -1922,14 +1921,19 @@ class Command:
             for pid in living
             if states.get(pid) not in ("cleans up", *LAST_STATES)
         }
-        reached = (
+        if (
             not states
             and signal.SIGKILL not in remaining.values()
             and self.shell.signal_group(signal.SIGTERM, signal.SIGCONT)
-        )
+        ):
+            # Not reached: what has left the group before this, perhaps after the first look.
+            remaining = {
+                pid: signal.SIGTERM
+                for pid, group in descendants().items()
+                if group != self.shell.popen.pid
+            }
         for pid, number in remaining.items():
-            if living[pid] != self.shell.popen.pid or not reached:
-                _signal(pid, number, signal.SIGCONT)
+            _signal(pid, number, signal.SIGCONT)
 
     def kill(self) -> None:
         """A pass of KILL."""
@@ -5853,8 +5857,9 @@ def call_message(call: Call, result: Result, structured: bool) -> Message:
         "isError": result.is_error,
     }
     if structured:
-        names = OUTPUT_SCHEMA["required"]
-        answer["structuredContent"] = {name: getattr(result, name) for name in names}
+        answer["structuredContent"] = {
+            name: getattr(result, name) for name in OUTPUT_SCHEMA["required"]
+        }
     return result_message(call.id, answer, call.stateless)
 
 
@@ -6206,8 +6211,7 @@ class Server:
                 "too many calls are under way (%d); wait for the answer of one, or cancel one"
                 % MAX_CALLS,
             )
-            answer = present(refusal, self._tool.profile)
-            return call_message(call, answer, self._structured)
+            return call_message(call, present(refusal, self._tool.profile), self._structured)
         underway = self._calls[call.id] = CallUnderway(call, self._wake)
         try:
             threading.Thread(target=self._run_call, args=(underway,), daemon=True).start()
@@ -6541,8 +6545,9 @@ def _perform(tool: BashTool, options: Any) -> int:
     if options.mcp:
         serve(tool, structured=options.structured)
     elif options.schema:
-        definition = tool.definition(options.schema)
-        _write(1, json.dumps(definition, indent=2, ensure_ascii=False) + "\n")
+        _write(
+            1, json.dumps(tool.definition(options.schema), indent=2, ensure_ascii=False) + "\n"
+        )
     elif options.jobs:
         _print_jobs(tool.jobs(), options.json)
     elif options.kill is not None:

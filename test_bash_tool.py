@@ -4535,7 +4535,7 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
 
 
 @pytest.mark.parametrize("name", first_of(PROFILES, "modes"))
-@clause("025.6", saboteur=("call_message", "{name: getattr(result, name) for name in names}", "result.to_dict()"))
+@clause("025.6", saboteur=("call_message", 'OUTPUT_SCHEMA["required"]', "result.to_dict()"))
 def test_req_bash_025_6_structured_content(name):
     background = [{"command": lasting("echo up; sleep 600"), "mode": "background"}] if name == "modes" else []
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}, structured=True) as client:
@@ -6112,6 +6112,13 @@ def test_req_bash_028_14_a_state_that_starts_no_shell_is_dropped(before, backgro
         )
         told = tool.run("echo $PWD $T_A_ ${LD_LIBRARY_PATH-unset}")
         assert told.stdout == "/usr %d unset\n" % (before - 1) and not told.notes
+    os.makedirs("later", exist_ok=True)
+    Path("later/libc.so.6").unlink(missing_ok=True)
+    with BashTool("/", carry=True) as tool:
+        tool.run("export LD_LIBRARY_PATH=%s" % shlex.quote(os.path.abspath("later")))
+        tool.run("cd /usr")
+        Path("later/libc.so.6").write_text("")  # the state before starts no shell either, now
+        assert [tool.run(":").error for _ in range(2)] == ["spawn_failed"] * 2 and tool.run("echo $PWD").stdout == "/\n"
 
 
 UNSAVED = ["trap : EXIT", "exec true", "kill -9 $$", "kill $$; sleep 9", "sleep 60", "kill -9 $PPID; sleep 60"]

@@ -357,7 +357,14 @@ def test_t01_nothing_is_signalled_after_the_reap():
     assert any(name != "waitpid" and number == signal.SIGTERM for name, _, number in calls)
 
 
-@fault("t05", saboteur=("Command.terminate", ".pid or not reached", ".pid"))
+@fault(
+    "t05",
+    saboteur=(
+        "Command.terminate",
+        "and self.shell.signal_group",
+        "and self.shell.signal_group() or self.shell.signal_group",
+    ),
+)
 @needs_proc
 @pytest.mark.parametrize("problem", ["PermissionError(1, 'EPERM')", "ProcessLookupError(3, 'ESRCH')"])
 def test_t05_a_group_that_cannot_be_signalled(problem):
@@ -437,15 +444,14 @@ def test_t08_no_busy_waiting():
             assert time.process_time() - begun < 0.2 and used[-1] - used[0] < 0.2, used  # a busy loop takes a second
 
 
-SIGNALS_ALL = """
+SIGNALS_ALL = """states = self.life.steps.states
 for name in filter(str.isdigit, os.listdir('/proc')):
     is_here = os.path.realpath('/proc/%s/cwd' % name) == os.fsdecode(self.plan.cwd)
     if is_here and _command_line(int(name)).startswith('sleep'):
-        _signal(int(name), signal.SIGTERM)
-remaining ="""
+        _signal(int(name), signal.SIGTERM)"""
 
 
-@fault("t13", saboteur=("Command.terminate", "remaining =", SIGNALS_ALL))
+@fault("t13", saboteur=("Command.terminate", "states = self.life.steps.states", SIGNALS_ALL))
 @needs_proc
 def test_t13_strangers_are_spared():
     """Processes of the host, and processes younger than a command, live through its end."""
@@ -470,6 +476,29 @@ def test_t13_strangers_are_spared():
         for stranger in strangers:
             stranger.kill()
             stranger.wait()
+
+
+LEAVES_ITS_GROUP = """
+def killpg(group: int, number: int, really: Any = os.killpg) -> None:
+    if number == signal.SIGTERM:
+        open(%r, "x").close()
+        while not os.path.exists(%r):
+            time.sleep(0.01)
+    really(group, number)
+os.killpg = killpg
+"""
+
+
+@fault("leaves_its_group", saboteur=("Command.terminate", "group in descendants()", "group in living"))
+@needs_proc
+def test_a_process_that_leaves_its_group_just_before_the_signal():
+    """It was looked at within the group, and the signal of the group does not reach it: it gets TERM by itself."""
+    module = with_supervisors_that(LEAVES_ITS_GROUP % (os.path.abspath("leave"), os.path.abspath("left")))
+    heard = "trap 'echo > heard; exit' TERM; echo > left; sleep 600 & wait"
+    leaves = '(until [ -e leave ]; do sleep 0.01; done; exec setsid sh -c "%s") & sleep 600' % heard
+    with module.BashTool(".", profile=tiny(default=0.3, grace=5, module=module)) as tool:
+        assert tool.run(lasting(leaves)).status == "timed_out"
+    assert Path("heard").exists()  # the TERM, not only the KILL
 
 
 @fault("t36", saboteur=("Command.terminate", "SIGTERM, signal.SIGCONT", "SIGCONT, signal.SIGTERM"))

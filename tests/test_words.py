@@ -31,19 +31,19 @@ number numbers object of offset ok old oldest omitted on once one only open opti
 output outputs over overload overwrite overwritten own owner pack pair parameters params parent parents parse parser
 part partial partly parts passed passes path patient pattern patterns pending perform persists phase pid pipe pipes
 place plain poll poller pool pop popen popitem pr prctl prefix present print printable problem problems proc process
-processes prog program progress properties python quiet quote raise raw re reached read reader reads ready reason
-receive received recent refusal refuse reject remaining remains remote remove render repeated replace require required
-rest restart return returncode right rolling room row rows rule rules run running s safe sanitise save saved saves
-scale schema schemas scratch scrub search seconds secret sections seen sees select selector selectors self send sent
-separate sequence serve session set setdefault setpipe setting settings settle share shared shell shells short shorten
-shown shows signal signalled signals silent size sizes skipped slack snip socket socketpair sockets spawn spawned
-standard start started starting stat state stateless states status stay stayed stderr stdin stdout step still strays
-strings structured style subprocess subreaper supervise supervised suppress surplus survives sys system sz table take
-taken takes targets task tell tells template temporary tenth term terminate text texts theirs thread threading time
-timeout timeouts to told too tool total tree truncated truncation try tuple two type typed types unauthenticated
-underway unfinished union unit unkillable unknown unquoted unread unsent until untold unwrap update used user v value
-variable verb verbs version versions view wait waited waiting waits wake wanted wants was watch weakref what where
-while whole why wide will with withdrawal withdrawn without word words wrappers writable write writer writers wrong
+processes prog program progress properties python quiet quote raise raw re read reader reads ready reason receive
+received recent refusal refuse reject remaining remains remote remove render repeated replace require required rest
+restart return returncode right rolling room row rows rule rules run running s safe sanitise save saved saves scale
+schema schemas scratch scrub search seconds secret sections seen sees select selector selectors self send sent separate
+sequence serve session set setdefault setpipe setting settings settle share shared shell shells short shorten shown
+shows signal signalled signals silent size sizes skipped slack snip socket socketpair sockets spawn spawned standard
+start started starting stat state stateless states status stay stayed stderr stdin stdout step still strays strings
+structured style subprocess subreaper supervise supervised suppress surplus survives sys system sz table take taken
+takes targets task tell tells template temporary tenth term terminate text texts theirs thread threading time timeout
+timeouts to told too tool total tree truncated truncation try tuple two type typed types unauthenticated underway
+unfinished union unit unkillable unknown unquoted unread unsent until untold unwrap update used user v value variable
+verb verbs version versions view wait waited waiting waits wake wanted wants was watch weakref what where while whole
+why wide will with withdrawal withdrawn without word words wrappers writable write writer writers wrong
 """.split()
 )
 # Words that are explained beside another one.
