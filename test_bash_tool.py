@@ -2575,7 +2575,11 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
             result = tool.run(starts + until_lasting(0, count) + "echo up", mode=mode)
         assert "to stop" not in result.text and "up\n" in result.text and result.ok
         assert len(result.leftovers) == count + 1 and result.text.count(lasting(' "sleep 600"')) == count
-        running = tool.run(starts + lasting("sleep 602"), mode="background")
+        for look_s in (0.3, 3, 20):  # by the last one a busy machine has begun the namespace
+            with long_look(look_s):
+                running = tool.run(starts + lasting("sleep 602"), mode="background")
+            if "kill -9" not in running.text:
+                break
         assert running.status == "running" and "kill -9" not in running.text
     with BashTool(shell=["env", "bash"], ephemeral=True) as tool:  # a prefix that stays here
         assert "; to stop: kill -TERM -" in tool.run(lasting("sleep 600 >/dev/null &")).text
@@ -3093,7 +3097,8 @@ def test_req_bash_014_10_all_are_told_where_one_may_be_missed(speaking, others, 
             assert tool.run("printf '%%s\\n' %s; exit 0" % said).notes == ()
             assert tool.run("printf '%%s\\n' x %s; exit 1" % " ".join(map(shlex.quote, others))).notes == ()
             failing = "printf '%%s\\n' %s >&%d; exit 1" % (said, stream + 1)
-            first, *more = [tool.run(failing, **mode).notes for _ in range(3)]
+            with long_look():
+                first, *more = [tool.run(failing, **mode).notes for _ in range(3)]
             assert first == ("not passed to commands, because it looks secret: " + ", ".join(names[:20]),)
             rest = ", ".join(names[20:])
             assert more == [("not passed to commands, because it looks secret: " + rest,) if rest else (), ()]
@@ -3346,9 +3351,10 @@ def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
         time.sleep(pause_s)
 
     result = BashTool().run(filler(megabytes * 1048576), on_output=slow)
-    skipped, kept = skipped_in("".join(pieces)), "".join(pieces).count("x")
+    text = "".join(pieces)
+    skipped, kept, rounded = skipped_in(text), text.count("x"), 0.051 * 1048576 * text.count("skipped")
     assert result.exit_code == 0 and max(map(len, pieces)) < 600000
-    assert abs(skipped + kept - megabytes * 1048576) < 0.02 * megabytes * 1048576 and skipped > 0
+    assert abs(skipped + kept - megabytes * 1048576) < rounded and skipped > 0
 
 
 # ---- 017 The command line ------------------------------------------------------------------------------------------
@@ -5164,7 +5170,8 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_command(mode, env):
     probe = 'pwd -P; for name in %s; do printf "%%s\\0" "${!name-unset}"; done >told' % names
     with BashTool(env={"LANG": "C.UTF-8", "MY_TOKEN": "the tool's"}) as tool:
         for own, folder in ((env, "sub"), (env, str(Path("sub").resolve())), ({}, None)):
-            result = tool.run(probe, mode=mode, cwd=folder, env=own)
+            with long_look():
+                result = tool.run(probe, mode=mode, cwd=folder, env=own)
             here = Path("sub" if folder else ".").resolve()
             assert result.stdout.startswith("%s\n" % here) and result.exit_code == 0, result
             has = {"PAGER": "cat", "LANG": "C.UTF-8", "MY_TOKEN": "the tool's", "EMPTY": "unset", **own}
@@ -5218,10 +5225,10 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
     data = "ab" if isinstance(data, str) and re.search("[\ud800-\udfff]", data) else data
     sent = data.encode() if isinstance(data, str) else data
     with BashTool(shell=shell) as tool:
-        result = tool.run("cat >copy; ls /proc/self/fd | wc -l", mode=mode, stdin=data)
-        assert eventually(lambda: os.path.getsize("copy") == len(sent))
-        assert Path("copy").read_bytes() == sent and result.stdout.startswith("4\n"), result  # ls itself opens one
-        in_two = tool.run("head -c 3 >copy; cat >>copy", mode=mode, stdin=data)
+        with long_look():
+            result = tool.run("cat >copy; ls /proc/self/fd | wc -l", mode=mode, stdin=data)
+            assert Path("copy").read_bytes() == sent and result.stdout.startswith("4\n"), result  # ls itself opens one
+            in_two = tool.run("head -c 3 >copy; cat >>copy", mode=mode, stdin=data)
         assert in_two.exit_code == 0 and shell != "bash" or Path("copy").read_bytes() == sent
         if shell == "bash":  # what opens its input anew, or reads it from its end, finds nothing else
             assert tool.run("cat /dev/stdin >copy; tac </dev/stdin | wc -c", stdin=data).stdout == "%d\n" % len(sent)
@@ -6104,7 +6111,8 @@ def test_req_bash_028_14_a_state_that_starts_no_shell_is_dropped(before, backgro
         for n in range(before):
             tool.run("cd /usr; export T_A_=%d" % n)
         tool.run("cd /etc; export T_A_=bad LD_LIBRARY_PATH=%s" % shlex.quote(os.path.abspath("bad")))
-        failed = tool.run("echo hi", mode="background" if background else "default")
+        with long_look():
+            failed = tool.run("echo hi", mode="background" if background else "default")
         assert failed.error == "spawn_failed" and "before it read the command" in failed.text
         assert failed.notes == (
             "with what the last command had exported no shell starts: "

@@ -349,10 +349,10 @@ def default_signals():
 
 
 @contextlib.contextmanager
-def long_look():
+def long_look(look_s=60.0):
     """Within the block a command that ends by itself has ended when its start in the background is answered."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bash_tool, "EARLY_END_S", 60.0)
+        patched.setattr(bash_tool, "EARLY_END_S", look_s)
         yield
 
 

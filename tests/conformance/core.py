@@ -1,6 +1,7 @@
 """What the judge asks of the level core."""
 
 import base64
+import collections
 import contextlib
 import json
 import os
@@ -428,8 +429,27 @@ sre_parse = getattr(re, "_parser", None) or __import__("sre_parse")  # from Pyth
 sre_compile = getattr(re, "_compiler", None) or __import__("sre_compile")
 
 
-def drawn(chance, tree):
-    """A text of a parsed pattern. What it looks at ahead or behind, and where it stands, is left to chance."""
+def alternatives(tree):
+    """How many texts of a parsed pattern it takes to meet each alternative of each branch, and each repetition."""
+    most = 1
+    for kind, what in tree:
+        if str(kind) == "BRANCH":
+            most = max(most, sum(map(alternatives, what[1])))
+        elif str(kind) in ("SUBPATTERN", "MAX_REPEAT"):
+            most = max(most, alternatives(what[-1]), 2 * (str(kind) == "MAX_REPEAT"))
+    return most
+
+
+def drawn(chance, tree, taken):
+    """A text of a parsed pattern. What it looks at ahead or behind, and where it stands, is left to chance; of a branch
+    and of a repetition it draws what it has `taken` least, so that each comes."""
+
+    def rarest(ways):
+        """Of pairs of a name and a weight, one that was taken least for its weight."""
+        name = min(ways, key=lambda way: (taken[way[0]] / way[1], chance.random()))[0]
+        taken[name] += 1
+        return name
+
     text = ""
     for kind, what in tree:
         if str(kind) == "LITERAL":
@@ -438,12 +458,13 @@ def drawn(chance, tree):
             one = sre_compile.compile(sre_parse.SubPattern(tree.state, [(kind, what)]))
             text += chance.choice([character for character in CHARACTERS if one.match(character)])
         elif str(kind) == "BRANCH":
-            text += drawn(chance, chance.choice(what[1]))
+            _, n = rarest([((id(what), n), alternatives(one)) for n, one in enumerate(what[1])])
+            text += drawn(chance, what[1][n], taken)
         elif str(kind) == "SUBPATTERN":
-            text += drawn(chance, what[-1])
+            text += drawn(chance, what[-1], taken)
         elif str(kind) == "MAX_REPEAT":
-            most = min(int(what[1]), what[0] + 3)
-            text += "".join(drawn(chance, what[2]) for _ in range(chance.randint(what[0], most)))
+            _, times = rarest([((id(what), n), 1) for n in range(what[0], min(int(what[1]), what[0] + 3) + 1)])
+            text += "".join(drawn(chance, what[2], taken) for _ in range(times))
     return text
 
 
@@ -463,9 +484,9 @@ def passes_what_is_published(q):
 def withholds_what_the_pattern_matches(q):
     """Values of the whole grammar of rule 2, and values that miss it by a character."""
     pattern, chance, values = re.compile(RULES[2], re.ASCII), random.Random(4), []
-    tree = sre_parse.parse(pattern.pattern, re.ASCII)
-    while len(values) < 800:
-        value = drawn(chance, tree)
+    tree, taken = sre_parse.parse(pattern.pattern, re.ASCII), collections.Counter()
+    while len(values) < 1200:
+        value = drawn(chance, tree, taken)
         at = chance.randrange(len(value))
         other = chance.choice([chance.choice(CHARACTERS), ""])
         values += [value, "x " + value, "x" + value, value[:at] + other + value[at + 1 :]]

@@ -333,6 +333,20 @@ SERVERS = [
     ("027.6", "Session._finish", IF_WITHDRAWN, IF_WITHDRAWN + "\n    self.jobs.take_end_notes(None)"),
     ("027.6", "Session._finish", IF_WITHDRAWN, IF_WITHDRAWN + "\n    self._withheld.clear()"),
     ("029.1", {"without": ["--ephemeral"]}),
+    # A fixed sample of what `python -m tests.tools.mutants` has drawn.
+    ("001.3", "SNIP_SIZE", "4 *", "3 *"),
+    *wrong("003.16", "MAX_JOBS", 64),
+    ("004.2", "SECRET_RULES", "|oauth2|", "|"),
+    ("004.2", "SECRET_RULES", "|COM|", "|"),
+    ("004.2", "SECRET_RULES", "|DIRECTORY|", "|"),
+    ("004.3", "SECRET_RULES", "token|auth|access_?key", "token|access_?key"),
+    ("004.5", "Life._step", "now < self.due_at", "True"),
+    ("006.1", "MODES", "30.0", "29.0"),
+    ("008.6", "_draw", "min(len(rows)", "max(len(rows)"),
+    ("011.3", "Profile", "drain_idle_s: float = 0.5", "drain_idle_s: float = 1.5"),
+    *wrong("014.6", "NAMES_TOLD", 21),
+    ("014.9", "_NEVER_PASSED", "|ANSI|", "|"),
+    ("014.10", "_UNAUTHENTICATED", "(publickey|", "("),
 ]
 BROKEN = {}  # of each clause its servers
 for clause, *way in SERVERS:
