@@ -297,6 +297,11 @@ def slack_s():
     return min(20.0, 1.5 + 1.5 * os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
+def short_limit_s():
+    """A short limit, within which a command has printed its first line also on a machine as busy as now."""
+    return round(slack_s() / 6, 2)
+
+
 def unique():
     """A number that stands in no other run's command: six digits of this process, then a count."""
     return "1%06d%04d" % (os.getpid() % 1000000, next(_numbers))
