@@ -2882,13 +2882,14 @@ def test_req_bash_014_13_background_output_comes_at_once(monkeypatch, own):
         monkeypatch.setenv("PYTHONUNBUFFERED", own)
     shows, host = "echo .${PYTHONUNBUFFERED-none}", "." + ("none" if own is None else own) + "\n"
     background_s = host if own is not None else ".1\n"
-    with BashTool() as tool, BashTool(base_env={"PATH": os.environ["PATH"]}) as given_one:
+    with BashTool() as tool, BashTool(base_env={"PATH": os.environ["PATH"]}) as given_one, long_look():
         for _ in range(2):
             assert tool.run(shows, mode="background").stdout == background_s
             assert tool.run(shows).stdout == host
             assert tool.run(shows, mode="background", env={"PYTHONUNBUFFERED": "x"}).stdout == ".x\n"
             assert given_one.run(shows, mode="background").stdout == ".1\n" and given_one.run(shows).stdout == ".none\n"
-        if own is None:
+    if own is None:
+        with BashTool() as tool:
             job = background(tool, lasting("python3 -c 'import time; print(\"up\"); time.sleep(600)'"))
             assert eventually(lambda: job.read()[0] == "up\n") and job.kill()
 
@@ -5365,7 +5366,7 @@ def test_req_bash_026_10_variables_that_a_tool_adds(added):
 def test_req_bash_026_11_bytes_as_they_were_written(out, err, name):
     writes = ["printf '%s'" % "".join("\\%03o" % byte for byte in data) for data in (out, err)]
     with BashTool(profile=in_profile(name)) as tool:
-        result = tool.run("%s; %s >&2; exit 3" % tuple(writes))
+        result = tool.run("%s; %s >&2; exit 3" % tuple(writes), timeout_s=AMPLE_S)
         kept = (out + err, b"") if name == "modes" else (out, err)
         assert (result.stdout_bytes, result.stderr_bytes) == kept and "_bytes=b" not in repr(result)
         assert not {"stdout_bytes", "stderr_bytes"} & set(result.to_dict()) and json.dumps(result.to_dict())
