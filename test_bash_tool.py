@@ -955,7 +955,8 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 @few(any_of("", "done\n", "no newline"), any_of("", "sleep 600 & ", "(setsid sleep 600 &); "))
 def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
     with BashTool() as tool, long_look():
-        result = tool.run(lasting(left + "printf '%s'" % output.replace("\n", "\\n")), mode="background")
+        starts = lasting(left) + until_lasting(0, 1) if left else ""
+        result = tool.run(starts + "printf '%s'" % output.replace("\n", "\\n"), mode="background")
         still = "".join(lasting("; still running: %d \"sleep 600\"") % pid for pid in result.leftovers)
         note = "\n\n[background process completed%s]\n" % still
         assert (result.ok, len(result.leftovers), result.stdout) == (True, bool(left), output)
@@ -6155,7 +6156,7 @@ UNSAVED = ["trap : EXIT", "exec true", "kill -9 $$", "kill $$; sleep 9", "sleep 
 @example(["sleep 60", "exec true", "true", "kill -9 $$"])
 def test_req_bash_028_15_says_what_was_not_kept(ends):
     kept = True
-    with BashTool("/", profile=tiny(default=0.4), carry=True) as tool:
+    with BashTool("/", profile=tiny(default=2 * short_limit_s()), carry=True) as tool:
         for end in ends:
             result = tool.run("cd /usr; " + end)
             assert (NOT_KEPT in result.notes) == (kept and end in UNSAVED), (ends, result)
