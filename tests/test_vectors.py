@@ -10,13 +10,20 @@ from tests.conformance.core import RULES
 from tests.processes import PATIENCE_S
 from tests.spec import CLAUSES, UPON
 from tests.support import bash_tool, exhaustive
-from tests.vectors import HERE, KINDS, cases_of, levels_of, path_of, wrong_cases
+from tests.vectors import HERE, KINDS, cases_of, levels_of, lines_of, path_of, wrong_cases
+from tests.vectors.__main__ import made
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_are_answered_by_the_oracle(kind):
     """Where this fails after a change that is meant, `python -m tests.vectors` makes them anew."""
     assert list(wrong_cases(bash_tool, kind)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_are_what_their_inputs_make(kind):
+    """What `make vectors` would write stands there."""
+    assert lines_of([*made(kind)]) == path_of(kind).read_text(encoding="utf-8")
 
 
 def test_vectors_say_which_ports_they_are_for():

@@ -1,5 +1,6 @@
 """What the vectors ask: of each kind the cases, without what is expected. Their tables are laid out by hand."""
 
+import collections
 import json
 import random
 import re
@@ -14,7 +15,7 @@ from tests.conformance.core import (
     PLAIN_TEXTS,
 )
 from tests.conformance.core import PLAIN_VALUES, PLAIN_VARIABLES, PLAIN_WORDS, RULES, SECRET_WORDS, SPOKEN, UNSPOKEN
-from tests.conformance.core import VALUES_TO_WITHHOLD, drawn, sre_parse
+from tests.conformance.core import VALUES_TO_WITHHOLD, alternatives, drawn, sre_parse
 from tests.conformance.output import RENDERED
 from tests.spec import SLOW_MS, verdicts
 from tests.vectors import packed
@@ -201,8 +202,9 @@ def secrets():
     yield from (case("004.2", dict([pair.split("=", 1)])) for pair in PLAIN_VARIABLES)
     chance = random.Random(4)
     for branch in branches_of(RULES[2]):
-        for _ in range(4):
-            value = drawn(chance, sre_parse.parse(branch, re.ASCII))
+        tree, taken = sre_parse.parse(branch, re.ASCII), collections.Counter()
+        for _ in range(max(4, alternatives(tree))):
+            value = drawn(chance, tree, taken)
             at = chance.randrange(len(value))
             yield case("004.3", {"INNOCENT": value})
             yield case("004.3", {"INNOCENT": value[:at] + value[at + 1 :]})  # without one character of it
