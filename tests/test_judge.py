@@ -12,7 +12,6 @@ from tests.tools.mutants import changed, mutants
 NO_BORDERS = {
     "50 ms": "how often a stop reads the tree: no client sees it",
     "200 characters": "a path in a note of carry, which a server does not keep",
-    "3 MB": "the size with which the tests try 024.3",
     "8 KiB": "8,128 bytes of live output, and the line about what was skipped",
     "300 bytes": "of the lines of the tool, a part of a bound from above",
     "30,012 characters": "the border of 022.2 with HEAD_CHARS_CUT, a bound from above",
