@@ -526,7 +526,7 @@ ESCAPED = ["e%d" % n for n in range(1, 7)]
 
 @asks("004.4")
 def ends_the_tree(q):
-    wire = q.server(timeouts={"grace_s": 0.5})
+    wire = q.server(timeouts={"grace_s": 2})  # in which a busy machine has run the trap
     late = "set +m; trap 'setsid sleep 600 >/dev/null 2>&1 & echo $! > late; exit' TERM; echo > ready; sleep 600 & wait"
     wire.cancel(wire.begin(ESCAPES_OF_THREE_KINDS + late, "ready", *ESCAPED, mode="slow"))
     q.dead(*ESCAPED, "late")
