@@ -156,6 +156,7 @@ SERVERS = [
         "004.4",
         [
             ("Command.ask", "= descendants()", "= vars(self).setdefault('known', descendants())"),
+            ("Command.terminate", "group in descendants()", "group in living"),
             ("Command.kill", "_kill_below()", "[_signal(n, 9) for n in vars(self).get('known', ())]"),
         ],
     ),
