@@ -1926,11 +1926,12 @@ class Command:
             and signal.SIGKILL not in remaining.values()
             and self.shell.signal_group(signal.SIGTERM, signal.SIGCONT)
         ):
-            # Not reached: what has left the group before this, perhaps after the first look.
+            # Not reached: what had left the group before this, perhaps after the look above. What a
+            # trap has started since is not in `living`.
             remaining = {
                 pid: signal.SIGTERM
                 for pid, group in descendants().items()
-                if group != self.shell.popen.pid
+                if pid in living and group != self.shell.popen.pid
             }
         for pid, number in remaining.items():
             _signal(pid, number, signal.SIGCONT)
@@ -2881,9 +2882,8 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
         lines += job_lines(outcome)
     cut = [stream for stream in (outcome.stdout, outcome.stderr) if stream.cut]
     for stream in cut:
-        most = format_size(profile.max_output_bytes)
-        got = format_size(stream.got_bytes)
-        lines.append("[output truncated in middle: got %s, max is %s]" % (got, most))
+        sizes = format_size(stream.got_bytes), format_size(profile.max_output_bytes)
+        lines.append("[output truncated in middle: got %s, max is %s]" % sizes)
     text = "".join(map(with_newline, lines)) + text
     saved = saved_text(
         outcome,

@@ -478,13 +478,16 @@ def test_t13_strangers_are_spared():
             stranger.wait()
 
 
-LEAVES_ITS_GROUP = """
+WAITS_AT_THE_SIGNAL = """
 def killpg(group: int, number: int, really: Any = os.killpg) -> None:
+    def wait_for(path: str) -> None:
+        while number == signal.SIGTERM and path and not os.path.exists(path):
+            time.sleep(0.01)
     if number == signal.SIGTERM:
         open(%r, "x").close()
-        while not os.path.exists(%r):
-            time.sleep(0.01)
+    wait_for(%r)
     really(group, number)
+    wait_for(%r)
 os.killpg = killpg
 """
 
@@ -493,12 +496,24 @@ os.killpg = killpg
 @needs_proc
 def test_a_process_that_leaves_its_group_just_before_the_signal():
     """It was looked at within the group, and the signal of the group does not reach it: it gets TERM by itself."""
-    module = with_supervisors_that(LEAVES_ITS_GROUP % (os.path.abspath("leave"), os.path.abspath("left")))
+    module = with_supervisors_that(WAITS_AT_THE_SIGNAL % (os.path.abspath("leave"), os.path.abspath("left"), ""))
     heard = "trap 'echo > heard; exit' TERM; echo > left; sleep 600 & wait"
     leaves = '(until [ -e leave ]; do sleep 0.01; done; exec setsid sh -c "%s") & sleep 600' % heard
     with module.BashTool(".", profile=tiny(default=0.3, grace=5, module=module)) as tool:
         assert tool.run(lasting(leaves)).status == "timed_out"
     assert Path("heard").exists()  # the TERM, not only the KILL
+
+
+@fault("starts_at_the_signal", saboteur=("Command.terminate", "pid in living and ", ""))
+@needs_proc
+def test_what_a_trap_starts_in_a_session_of_its_own_just_after_the_signal():
+    """It may clean up: the stop looks at the processes again after the signal, and spares what is new."""
+    module = with_supervisors_that(WAITS_AT_THE_SIGNAL % (os.path.abspath("asked"), "", os.path.abspath("begun")))
+    Path("clean.sh").write_text("trap 'echo > heard; exit' TERM\necho > begun\nsleep 600 &\nwait\n")
+    with module.BashTool(".", profile=tiny(default=0.3, grace=1, module=module)) as tool:
+        result = tool.run(lasting("trap 'setsid sh clean.sh' TERM; sleep 600 & wait"))
+    assert result.status == "timed_out" and Path("begun").exists()
+    assert not Path("heard").exists()
 
 
 @fault("t36", saboteur=("Command.terminate", "SIGTERM, signal.SIGCONT", "SIGCONT, signal.SIGTERM"))
