@@ -65,7 +65,7 @@ def test_the_command_line_is_not_dumpable_by_its_command():
     """A command cannot read the environment of the command line, unless it has root's capabilities."""
     token = "tok-" + os.urandom(6).hex()
     apart = "%s''%s" % (token[:8], token[8:])
-    seek = "for environ in /proc/[0-9]*/environ; do grep -qa '%s' $environ && echo found; done; echo sought" % apart
+    seek = "for environ in /proc/[0-9]*/environ; do grep -qas '%s' $environ && echo found; done; echo sought" % apart
     with for_an_ordinary_user(token) as (words, options):
         answer = ran(*words, seek, **options)
     assert answer.stdout.endswith(b"sought\n") and b"found" not in answer.stdout, answer
