@@ -85,7 +85,8 @@ NEEDS_JOBS_PROFILE = {  # clauses that a client can ask in the profile JOBS alon
 ROW_OF_LEVEL = {"JOBS": "jobs", "STREAMS": "streams", "GUARDED": "guarded"}
 WIRE_LEVELS = ("core", "jobs", "server", *ROW_OF_LEVEL)
 QUESTIONS = {}  # of each clause the functions that ask for it
-SLOW_QUESTIONS = ("002.1", "002.2", "003.4", "004.5", "025.11", "020.4", "025.18", "009.5", "010.1")  # asked first
+SLOW_QUESTIONS = "002.1 002.2 002.9 003.4 004.5 009.5 010.1 020.4 021.8 025.9 025.11 025.18".split()  # asked first
+SLOW_AT_ONCE = 8  # of these, beside the others
 START_WAIT_S = 20.0  # for the first answers of a server
 LONGEST_WAIT_S = 60.0  # for what must come at all; how long it may take is asked for separately
 IN_VAIN = 8  # questions that have waited so long; after that IMPATIENT_S is enough, of a server that hangs
@@ -875,13 +876,17 @@ def end_what_hangs(is_over):
                     os.killpg(wire.pid, signal.SIGKILL)  # the group, where a program stands before the server
 
 
-def several_at_once(count, function, rows):
-    """What the function returns for each row of arguments, some at once. At an interrupt the questions that are being
-    asked end too."""
-    with ThreadPoolExecutor(count) as pool:
+def several_at_once(count, function, rows, apart=0):
+    """What the function returns for each row of arguments, some at once. The first `apart` rows wait more than others
+    and have threads of their own. At an interrupt the questions that are being asked end too."""
+    with ThreadPoolExecutor(count) as pool, ThreadPoolExecutor(SLOW_AT_ONCE) as slow_pool:
         try:
-            return list(pool.map(lambda row: function(*row), rows))
+            parts = (slow_pool, rows[:apart]), (pool, rows[apart:])
+            found = [one.map(lambda row: function(*row), part) for one, part in parts]
+            return [answer for part in found for answer in part]
         except BaseException:
+            for one in (slow_pool, pool):
+                one.shutdown(wait=False, cancel_futures=True)
             for wire in [wire for question in tuple(OPEN) for wire in tuple(question.wires)]:
                 wire.process.kill()
             raise
@@ -890,7 +895,7 @@ def several_at_once(count, function, rows):
 class Judge:
     """Asks a server the clauses that it claims, several at a time, and says what it found."""
 
-    AT_ONCE = 12  # most of a question is waiting
+    AT_ONCE = 10  # most of a question is waiting
 
     def __init__(self, words, adapter=None, claims=None, only=(), draw=lambda *_: [], seed=0, most_situations=0):
         """`draw` gives some of the questions with the situations in which they are asked again (situations.py)."""
@@ -1030,9 +1035,9 @@ class Judge:
         """Asks everything, several questions at a time."""
         asked = [number for number in self.claimed() if self.reason(number) is None]
         todo = [(number, function) for number in asked for function in self.questions(number)]
-        todo.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
         if not self.adapter.row:
             todo += self.draw(asked, self.seed, self.most_situations)
+        todo.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
         is_over = threading.Event()
         threading.Thread(target=end_what_hangs, args=(is_over,), daemon=True).start()
         try:
@@ -1046,7 +1051,8 @@ class Judge:
     def asked_twice(self, todo):
         """What each question found; what failed once more, by itself: another load may have been in its way."""
         global LONGEST_WAIT_S
-        answers = several_at_once(self.AT_ONCE, self.answer, todo)
+        slow = sum(number in SLOW_QUESTIONS for number, *_ in todo)
+        answers = several_at_once(self.AT_ONCE, self.answer, todo, apart=slow)
         self.end_left()
         wrong = [n for n, found in enumerate(answers) if found["outcome"] in ("failed", "late")]
         wrong.sort(key=lambda n: answers[n]["took_s"])
