@@ -66,7 +66,7 @@ check:      ## what every change must pass, here and in both CIs: types, layout,
 	[ -z "$$red" ] || { echo "red:$${red#,}"; exit 1; }
 
 .PHONY: saboteurs
-saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur; ARGS=003.9 for one, ARGS=quarter for a quarter
+saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur; ARGS=003.9 for one, ARGS=eighth for an eighth
 	$(COMPILED) $(IN_VENV) -m tests.tools.saboteurs $(ARGS)
 
 OF ?= interop
@@ -97,7 +97,7 @@ spec-for:   ## the text of SPEC.md for some levels of conformance alone; make sp
 	@$(PYTHON) -m tests.tools.spec_for '$(LEVELS)'
 
 .PHONY: judge-the-judge
-judge-the-judge: $(VENV)/ready  ## that the judge finds a server that breaks a clause, for each clause; ARGS=quarter for a quarter
+judge-the-judge: $(VENV)/ready  ## that the judge finds a server that breaks a clause, for each clause; ARGS=eighth for an eighth
 	$(COMPILED) $(IN_VENV) -m tests.conformance.panel $(ARGS)
 
 .PHONY: vectors

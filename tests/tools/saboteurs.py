@@ -2,7 +2,7 @@
 
 python -m tests.tools.saboteurs               all of them
 python -m tests.tools.saboteurs 003.9 t01     these
-python -m tests.tools.saboteurs quarter       a quarter, another one each day
+python -m tests.tools.saboteurs eighth        an eighth, another one each day
 """
 
 import gc
@@ -92,8 +92,8 @@ def main(chosen):
     importlib.import_module("test_bash_tool")
     for file in sorted((HERE / "tests").glob("test_*.py")):
         importlib.import_module("tests." + file.stem)
-    if chosen == ["quarter"]:
-        chosen = sorted(saboteurs_at_tests())[int(time.time() // 86400) % 4 :: 4]
+    if chosen == ["eighth"]:
+        chosen = sorted(saboteurs_at_tests())[int(time.time() // 86400) % 8 :: 8]
     waiting = sorted(chosen or saboteurs_at_tests(), key=lambda number: number not in HANGS)
     begun, said, underway, ended = time.monotonic(), time.monotonic(), [], []
     gc.collect()
