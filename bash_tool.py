@@ -1473,6 +1473,11 @@ def inspect_process(pid: int) -> Process:
     )
 
 
+def inspect_descendants() -> dict[int, Process]:
+    """The live processes below this one, in the order of `descendants`."""
+    return {pid: inspect_process(pid) for pid in descendants()}
+
+
 def matches(patterns: Mapping[str, bytes], process: Process) -> bool:
     """True if there is a pattern for the program of a process, and its arguments match that."""
     import re
@@ -1860,7 +1865,8 @@ class Command:
         except OSError as problem:
             words = shorten(self.plan.shell[0]), shorten(_reason(problem, True))
             reason = "the shell %s could not be started: %s" % words
-            reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
+            if problem.errno == errno.E2BIG:
+                reason = TOO_LARGE
             raise SpawnError("spawn_failed", reason)
         finally:
             _close(*writers)
@@ -1900,38 +1906,40 @@ class Command:
         self.output.write_record(self.describe())
         self.send_answer()
 
-    def ask(self, is_last: bool = False) -> dict[int, int]:
-        """A pass of the first steps of a stop. Returns the live processes, with their groups. In
-        the last pass all get TERM but filters, wrappers and what a trap has started."""
-        living = descendants()
-        inspected = {pid: inspect_process(pid) for pid in living}
-        now = inf if is_last else monotonic()
-        for pid, number in self.life.steps.choose(inspected, now).items():
+    def ask(self, now: float = 0.0) -> dict[int, Process]:
+        """A pass of the first steps of a stop; 0.0 stands for the present moment. Infinity makes it
+        the last pass: all get TERM but filters, wrappers and what a trap has started. Returns the
+        live processes."""
+        inspected = inspect_descendants()
+        for pid, number in self.life.steps.choose(inspected, now or monotonic()).items():
             _signal(pid, number, signal.SIGCONT)
-        return living
+        return inspected
 
     def terminate(self) -> None:
-        """TERM to every process that has not got it and is not cleaning up, then CONT: a stopped
-        process must find the TERM waiting when it wakes."""
+        """TERM to every process that has not got it and is not cleaning up: to the spared ones, or
+        if there were no steps to all. Then CONT: a stopped process must find the TERM waiting when
+        it wakes."""
         states = self.life.steps.states  # empty if there were no steps: all get TERM at once
         # After steps, a last pass: it marks what a trap has just started as cleaning up.
-        living = self.ask(is_last=True) if states else descendants()
+        inspected = self.ask(inf) if states else inspect_descendants()
         remaining = {
-            pid: ending_signal(inspect_process(pid))
-            for pid in living
-            if states.get(pid) not in ("cleans up", *LAST_STATES)
+            pid: ending_signal(process)
+            for pid, process in inspected.items()
+            if states.get(pid, "spared") == "spared"
         }
         if (
             not states
             and signal.SIGKILL not in remaining.values()
             and self.shell.signal_group(signal.SIGTERM, signal.SIGCONT)
         ):
-            # Not reached: what had left the group before this, perhaps after the look above. What a
-            # trap has started since is not in `living`.
+            # Not reached: what had left the group by then, and perhaps what was forked since the
+            # look above: bash blocks TERM while it forks. Where TERM is handled, a trap may have
+            # started the latter, to clean up.
+            is_handled = any(process.caught & _TERM for process in inspected.values())
             remaining = {
                 pid: signal.SIGTERM
                 for pid, group in descendants().items()
-                if pid in living and group != self.shell.popen.pid
+                if (group != self.shell.popen.pid if pid in inspected else not is_handled)
             }
         for pid, number in remaining.items():
             _signal(pid, number, signal.SIGCONT)
@@ -2123,13 +2131,11 @@ class Supervisor(Loop):
     def wait_until(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
         sends live output in time."""
-        now = monotonic()
-        until = min(until, self.channel.send_live(now))
-        if not self.channel.nobody_reads:
-            events = selectors.EVENT_READ | (
-                selectors.EVENT_WRITE if self.channel.unsent else 0
-            )
-            self.selector.modify(self.channel.socket, events, self._hear)
+        channel, now = self.channel, monotonic()
+        until = min(until, channel.send_live(now))
+        if not channel.nobody_reads:
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.unsent else 0)
+            self.selector.modify(channel.socket, events, self._hear)
         self.wait(min(until - now, 3600.0))  # poll(2) takes 24 days at most
 
     def _hear(self, _: int) -> None:
@@ -4036,14 +4042,16 @@ def tool_env(
     environ: Env,
     base: Env | None,
     added: Env,
-    keep: tuple[str, ...],
-    drop: tuple[str, ...],
+    keep_env: str | Sequence[str],
+    drop_env: str | Sequence[str],
     has_prefix: bool,
 ) -> tuple[Env, Withheld]:
     """Returns the environment of a tool's commands and the withheld names. It is `environ`
     scrubbed, or `base` with the defaults that it lacks. `added` goes on top and is never withheld.
     Behind a prefix BASH_ENV is dropped, because its file could read the command's text from stdin.
     Raises ValueError."""
+    keep = check_strings(keep_env, "keep_env", *NAMES)
+    drop = check_strings(drop_env, "drop_env", *NAMES)
     check_env(added)
     if base is None:
         names = (*drop, "BASH_ENV") if has_prefix else drop
@@ -5557,10 +5565,10 @@ class BashTool(NotCopied):
         base_env: Mapping[str, str] | None = None,
     ) -> None:
         row = choose_profile(profile, timeout_s, carry)
-        keep = check_strings(keep_env, "keep_env", *NAMES)
-        drop = check_strings(drop_env, "drop_env", *NAMES)
         words = check_shell(shell)
-        passed, withheld = tool_env(os.environ, base_env, env or {}, keep, drop, len(words) > 1)
+        passed, withheld = tool_env(
+            os.environ, base_env, env or {}, keep_env, drop_env, len(words) > 1
+        )
         self.withheld = tuple(withheld)
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
@@ -5568,14 +5576,12 @@ class BashTool(NotCopied):
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
         right = isinstance(max_jobs, int) and is_number_in(max_jobs, 0, sys.maxsize)
         require(right, "max_jobs", "a whole number from 0 up", max_jobs)
-        first = Start(fsencode(check_directory(cwd)), encode_env(passed))
-        folder = default_folder(row) if state_dir is None else check_state_folder(state_dir)
         self._on_call = on_call
         config = ToolConfig(
             profile=row,
-            first=first,
+            first=Start(fsencode(check_directory(cwd)), encode_env(passed)),
             shell=words,
-            folder=folder,
+            folder=default_folder(row) if state_dir is None else check_state_folder(state_dir),
             lists_folder=state_dir is not None,
             carries=carry,
             ephemeral=ephemeral,
@@ -5710,8 +5716,7 @@ class BashTool(NotCopied):
         if jobs is None:
             jobs = self._session.jobs.live()
         waited = list(jobs) if isinstance(jobs, Iterable) else [jobs]
-        right = all(isinstance(job, Job) for job in waited)
-        require(right, "jobs", "a Job or several", jobs)
+        require(all(isinstance(job, Job) for job in waited), "jobs", "a Job or several", jobs)
         return _await_ends(waited, any, timeout_s)
 
     def close(self) -> None:

@@ -492,7 +492,10 @@ os.killpg = killpg
 """
 
 
-@fault("leaves_its_group", saboteur=("Command.terminate", "group in descendants()", "group in living"))
+@fault(
+    "leaves_its_group",
+    saboteur=("Command.terminate", "group != self.shell.popen.pid if pid in inspected", "False if pid in inspected"),
+)
 @needs_proc
 def test_a_process_that_leaves_its_group_just_before_the_signal():
     """It was looked at within the group, and the signal of the group does not reach it: it gets TERM by itself."""
@@ -504,7 +507,19 @@ def test_a_process_that_leaves_its_group_just_before_the_signal():
     assert Path("heard").exists()  # the TERM, not only the KILL
 
 
-@fault("starts_at_the_signal", saboteur=("Command.terminate", "pid in living and ", ""))
+@fault("forked_at_the_signal", saboteur=("Command.terminate", "else not is_handled", "else False"))
+@needs_proc
+def test_a_process_that_is_forked_into_a_session_of_its_own_just_before_the_signal():
+    """It was not looked at, and the signal of the group does not reach it. Where nothing handles TERM it gets TERM."""
+    module = with_supervisors_that(WAITS_AT_THE_SIGNAL % (os.path.abspath("leave"), os.path.abspath("left"), ""))
+    heard = "trap 'echo > heard; exit' TERM; echo > left; sleep 600 & wait"
+    forks = 'until [ -e leave ]; do sleep 0.01; done; setsid sh -c "%s" & sleep 600' % heard
+    with module.BashTool(".", profile=tiny(default=0.3, grace=2, module=module)) as tool:
+        assert tool.run(lasting(forks)).status == "timed_out"
+    assert Path("heard").exists()  # the TERM, not only the KILL
+
+
+@fault("starts_at_the_signal", saboteur=("Command.terminate", "else not is_handled", "else True"))
 @needs_proc
 def test_what_a_trap_starts_in_a_session_of_its_own_just_after_the_signal():
     """It may clean up: the stop looks at the processes again after the signal, and spares what is new."""

@@ -504,7 +504,7 @@ def test_the_host_is_killed_in_a_step(step):
     assert eventually(lambda: not alive(number_in("me")), 8)  # the grace would take longer
 
 
-@fault("an_interactive_shell", saboteur=("Command.terminate", "ending_signal(inspect_process(pid))", "signal.SIGTERM"))
+@fault("an_interactive_shell", saboteur=("Command.terminate", "ending_signal(process)", "signal.SIGTERM"))
 @pytest.mark.parametrize(
     "how", first_of(["a cancel", "a cancel without a grace", "Job.kill", "the end of the host"], "a cancel")
 )

@@ -155,8 +155,8 @@ SERVERS = [
     (
         "004.4",
         [
-            ("Command.ask", "= descendants()", "= vars(self).setdefault('known', descendants())"),
-            ("Command.terminate", "group in descendants()", "group in living"),
+            ("Command.ask", "= inspect_descendants()", "= vars(self).setdefault('known', inspect_descendants())"),
+            ("Command.terminate", "(group != self.shell.popen.pid if pid in inspected else not is_handled)", "False"),
             ("Command.kill", "_kill_below()", "[_signal(n, 9) for n in vars(self).get('known', ())]"),
         ],
     ),
