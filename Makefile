@@ -10,7 +10,9 @@ WORKERS ?= $(shell echo $$((6 * $$(getconf _NPROCESSORS_ONLN))))
 QUIET = --quiet --disable-pip-version-check
 COMPILED = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(abspath $(VENV))/pycache
 IN_VENV = $(VENV)/bin/python
-PYTEST  = $(COMPILED) $(IN_VENV) -m pytest
+# The `python3` of a command is that of the environment too: a shim of pyenv takes 0.1 s for each start.
+TESTED  = PATH=$(abspath $(VENV))/bin:$$PATH $(COMPILED)
+PYTEST  = $(TESTED) $(IN_VENV) -m pytest
 
 .PHONY: help
 help:       ## this list
@@ -36,7 +38,7 @@ test: $(VENV)/compiled     ## the tests that each change must pass, side by side
 
 .PHONY: clause
 clause: $(VENV)/ready   ## all that is said of a clause and its neighbours: make clause OF=011.2, or OF=011
-	@$(COMPILED) $(IN_VENV) -m tests.tools.clause $(OF)
+	@$(TESTED) $(IN_VENV) -m tests.tools.clause $(OF)
 
 .PHONY: exhaustive
 exhaustive: $(VENV)/compiled    ## the variants, accidents, configurations and mixtures that `make test` leaves out
@@ -67,7 +69,7 @@ check:      ## what every change must pass, here and in both CIs: types, layout,
 
 .PHONY: saboteurs
 saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur; ARGS=003.9 for one, ARGS=eighth for an eighth
-	$(COMPILED) $(IN_VENV) -m tests.tools.saboteurs $(ARGS)
+	$(TESTED) $(IN_VENV) -m tests.tools.saboteurs $(ARGS)
 
 OF ?= interop
 $(VENV)-$(OF)/ready: pyproject.toml
@@ -79,9 +81,10 @@ $(VENV)-$(OF)/ready: pyproject.toml
 	  $(VENV)-$(OF)/bin/python -m tests.integration.support && wait $$npm; }
 	touch $@
 
+NO_PLUGIN = -p no:langsmith_plugin	# which imports for a second, in each worker
 .PHONY: integration
 integration: $(VENV)-$(OF)/ready    ## with real programs: OF=interop (sandboxes, clients, SDKs, sshd), packages, hosts or ray; ARGS=-s shows what was said, ARGS='-n 4 --dist worksteal' is faster
-	$(VENV)-$(OF)/bin/python -m pytest -m $(OF) tests/integration $(ARGS)
+	PATH=$(abspath $(VENV))-$(OF)/bin:$$PATH $(COMPILED)-$(OF) $(VENV)-$(OF)/bin/python -m pytest $(NO_PLUGIN) -m $(OF) tests/integration $(ARGS)
 
 $(VENV)/bash_tool.pyc: bash_tool.py $(VENV)/ready    # the judge starts 500 servers, and to compile is half of a start
 	$(IN_VENV) -c 'import py_compile; py_compile.compile("bash_tool.py", "$@", doraise=True)'
