@@ -1424,7 +1424,7 @@ class Process(NamedTuple):
     # Its arguments, with a NUL behind each; then their place in its memory (arg_start), by which a
     # fork is told from a program with the same arguments.
     arguments: bytes = b""
-    caught: int = 0  # signals that it handles and does not block
+    caught: int = 0  # signals that it handles
     ignored: int = 0  # signals that it ignores, or blocks without a handler
     reads: str = ""  # its standard input: "file", "pipe", "live pipe" (of a filter); else empty
     pending: int = 0  # signals that it was sent and has not taken yet
@@ -1464,7 +1464,7 @@ def inspect_process(pid: int) -> Process:
         parent,
         name,
         arguments + fields[45],
-        caught & ~blocked,
+        caught,
         # While bash -i forks, it blocks TERM in place of ignoring it (make_child in its jobs.c).
         ignored | blocked & ~caught,
         reads,

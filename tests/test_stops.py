@@ -355,6 +355,19 @@ def test_an_interactive_shell_that_forks_is_ended():
     assert bash_tool.ending_signal(seen._replace(program="bash", arguments=b"bash\0-ic\0:\0")) == signal.SIGKILL
 
 
+@fault(
+    "a_shell_with_a_trap_that_forks",
+    saboteur=("inspect_process", "fields[45], caught", "fields[45], caught & ~blocked"),
+)
+def test_a_shell_with_a_trap_that_forks_handles_term():
+    """While it forks, TERM is blocked. Its trap comes then, and what the trap starts is no process that goes on."""
+    program = "import signal; signal.signal(15, print); signal.pthread_sigmask(signal.SIG_BLOCK, [15]); print(flush=True); input()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "-c", program], **pipes) as blocks:
+        blocks.stdout.readline()
+        assert bash_tool.inspect_process(blocks.pid).caught & bash_tool._TERM
+
+
 @fault("an_int_that_is_pending", saboteur=("inspect_process", 'b"ShdPnd"', 'b"SigPnd"'))
 def test_an_int_that_was_not_taken_is_pending():
     program = "import sys, time\ntry: print(flush=True); time.sleep(600)\nexcept KeyboardInterrupt: print(flush=True), sys.stdin.read()"
