@@ -81,7 +81,8 @@ $(VENV)-$(OF)/ready: pyproject.toml
 	  $(VENV)-$(OF)/bin/python -m tests.integration.support && wait $$npm; }
 	touch $@
 
-NO_PLUGIN = -p no:langsmith_plugin	# which imports for a second, in each worker
+# langsmith brings a plugin for pytest, which imports for a second in each worker.
+NO_PLUGIN = -p no:langsmith_plugin
 .PHONY: integration
 integration: $(VENV)-$(OF)/ready    ## with real programs: OF=interop (sandboxes, clients, SDKs, sshd), packages, hosts or ray; ARGS=-s shows what was said, ARGS='-n 4 --dist worksteal' is faster
 	PATH=$(abspath $(VENV))-$(OF)/bin:$$PATH $(COMPILED)-$(OF) $(VENV)-$(OF)/bin/python -m pytest $(NO_PLUGIN) -m $(OF) tests/integration $(ARGS)

@@ -492,6 +492,17 @@ os.killpg = killpg
 """
 
 
+HEARS_TERM = "trap 'echo > heard; exit' TERM; echo > left; sleep 600 & wait"
+
+
+def hears_term(command):
+    """Whether HEARS_TERM does, which the command starts in another group after the look of a stop and before its signal."""
+    module = with_supervisors_that(WAITS_AT_THE_SIGNAL % (os.path.abspath("leave"), os.path.abspath("left"), ""))
+    with module.BashTool(".", profile=tiny(default=0.3, grace=2, module=module)) as tool:
+        assert tool.run(lasting(command)).status == "timed_out"
+    return Path("heard").exists()  # the TERM, not only the KILL
+
+
 @fault(
     "leaves_its_group",
     saboteur=("Command.terminate", "group != self.shell.popen.pid if pid in inspected", "False if pid in inspected"),
@@ -499,24 +510,14 @@ os.killpg = killpg
 @needs_proc
 def test_a_process_that_leaves_its_group_just_before_the_signal():
     """It was looked at within the group, and the signal of the group does not reach it: it gets TERM by itself."""
-    module = with_supervisors_that(WAITS_AT_THE_SIGNAL % (os.path.abspath("leave"), os.path.abspath("left"), ""))
-    heard = "trap 'echo > heard; exit' TERM; echo > left; sleep 600 & wait"
-    leaves = '(until [ -e leave ]; do sleep 0.01; done; exec setsid sh -c "%s") & sleep 600' % heard
-    with module.BashTool(".", profile=tiny(default=0.3, grace=5, module=module)) as tool:
-        assert tool.run(lasting(leaves)).status == "timed_out"
-    assert Path("heard").exists()  # the TERM, not only the KILL
+    assert hears_term('(until [ -e leave ]; do sleep 0.01; done; exec setsid sh -c "%s") & sleep 600' % HEARS_TERM)
 
 
 @fault("forked_at_the_signal", saboteur=("Command.terminate", "else not is_handled", "else False"))
 @needs_proc
 def test_a_process_that_is_forked_into_a_session_of_its_own_just_before_the_signal():
     """It was not looked at, and the signal of the group does not reach it. Where nothing handles TERM it gets TERM."""
-    module = with_supervisors_that(WAITS_AT_THE_SIGNAL % (os.path.abspath("leave"), os.path.abspath("left"), ""))
-    heard = "trap 'echo > heard; exit' TERM; echo > left; sleep 600 & wait"
-    forks = 'until [ -e leave ]; do sleep 0.01; done; setsid sh -c "%s" & sleep 600' % heard
-    with module.BashTool(".", profile=tiny(default=0.3, grace=2, module=module)) as tool:
-        assert tool.run(lasting(forks)).status == "timed_out"
-    assert Path("heard").exists()  # the TERM, not only the KILL
+    assert hears_term('until [ -e leave ]; do sleep 0.01; done; setsid sh -c "%s" & sleep 600' % HEARS_TERM)
 
 
 @fault("starts_at_the_signal", saboteur=("Command.terminate", "else not is_handled", "else True"))
